@@ -234,7 +234,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 
 		"executor.Queue.Stats": func(ctx context.Context) error { _, err := v.q.Stats(ctx); return err },
 
-		"cron.Add":             func(ctx context.Context) error { return v.add(ctx, "hourly") }, // or ErrDuplicate
+		"cron.Add":             func(ctx context.Context) error { return v.add(ctx, "hourly") }, // or ErrConfig
 		"cron.Cron.Pause":      func(ctx context.Context) error { return v.c.Pause(ctx, "hourly") },
 		"cron.Cron.Remove":     func(ctx context.Context) error { return v.c.Remove(ctx, "none") },
 		"cron.Cron.Resume":     func(ctx context.Context) error { return v.c.Resume(ctx, "hourly") },

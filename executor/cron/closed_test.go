@@ -32,12 +32,12 @@ func TestClosed(t *testing.T) {
 				"Add":        cron.Add(t.Context(), s.c, s.schedule("b", "@hourly")),
 				"TriggerNow": func() error { _, err := s.c.TriggerNow(t.Context(), "a"); return err }(),
 			} {
-				assert.ErrorIs(t, err, cron.ErrClosed, call)
+				assert.ErrorIs(t, err, executor.ErrClosed, call)
 			}
 			assert.False(t, s.c.Leads())
 			require.Len(t, s.c.List(), 1, "what there was at the end")
 			assert.False(t, s.c.List()[0].Paused)
-			assert.ErrorIs(t, s.c.Remove(t.Context(), "a"), cron.ErrClosed)
+			assert.ErrorIs(t, s.c.Remove(t.Context(), "a"), executor.ErrClosed)
 		})
 	}
 }

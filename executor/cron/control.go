@@ -62,7 +62,7 @@ func (c *Cron) find(name string) (*schedule, []*Cron, error) {
 
 func (c *Cron) add(ctx context.Context, s *schedule) error {
 	if _, _, err := c.find(s.name); err == nil { // before anything is written under its name
-		return fmt.Errorf("%w: %q", ErrDuplicate, s.name)
+		return fmt.Errorf("%w: there is a schedule %q already", executor.ErrConfig, s.name)
 	} else if !errors.Is(err, ErrNotFound) {
 		return err
 	}
@@ -87,7 +87,7 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 	if c.err != nil {
 		return c.err
 	} else if c.schedules[s.name] != nil {
-		return fmt.Errorf("%w: %q", ErrDuplicate, s.name)
+		return fmt.Errorf("%w: there is a schedule %q already", executor.ErrConfig, s.name)
 	}
 	s.progress = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
 	if at := time.Unix(fired, 0); found && s.table.Next(at.Add(-time.Second)).Equal(at) { // not that of Add
@@ -189,7 +189,7 @@ func await(ctx context.Context, name string, idle <-chan struct{}) error {
 // TriggerNow enqueues a job of a schedule, as if it ticked now: paused or not,
 // leader or not. Ticks are not concerned. Under OverlapParallel its id is the name
 // with the time of the call in nanoseconds. It returns ErrOverlap under
-// OverlapSkip, ErrNotFound, ErrClosed, an [executor.PanicError] of Payload, or an error of Enqueue, as
+// OverlapSkip, ErrNotFound, [executor.ErrClosed], an [executor.PanicError] of Payload, or an error of Enqueue, as
 // [executor.ErrNotOwned] where a Splitter gives that id to another process.
 func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, error) {
 	s, _, err := c.find(name)
@@ -217,7 +217,7 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 
 // Remove takes a schedule out of this Cron and forgets its offsets and its pause. It waits for a tick
 // that is being enqueued, as Resume does. Its jobs stay. Other members of a group keep theirs, also those
-// on the same executor. After ErrNotFound, ErrClosed and [executor.ErrContext] nothing has changed; after
+// on the same executor. After ErrNotFound, [executor.ErrClosed] and [executor.ErrContext] nothing has changed; after
 // any other error the schedule is out, but the journal may still have its offsets or its pause.
 func (c *Cron) Remove(ctx context.Context, name string) error {
 	ctx, err := guard.Context(ctx)

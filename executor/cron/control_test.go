@@ -193,7 +193,7 @@ func TestTriggerNow(t *testing.T) {
 		require.Equal(t, []string{"report@01-01T00:02:00"}, s.r.take(), "its ticks are not concerned")
 		s.stop(t)
 		_, err := s.c.TriggerNow(t.Context(), "report")
-		require.ErrorIs(t, err, cron.ErrClosed)
+		require.ErrorIs(t, err, executor.ErrClosed)
 	})
 }
 
@@ -239,7 +239,7 @@ func TestHangingPayload(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(t, s.c.Remove(brief, "one"), context.DeadlineExceeded)
 		err := s.c.Stop(brief)
-		require.ErrorIs(t, err, cron.ErrStuck)
+		require.ErrorIs(t, err, executor.ErrStuck)
 		require.ErrorContains(t, err, "one, two")
 		close(hung)
 		require.NoError(t, s.c.Stop(t.Context()), "now they have ended")
@@ -364,21 +364,21 @@ func TestBadInput(t *testing.T) {
 			change func(*cron.Schedule[string])
 			want   error
 		}{
-			{func(s *cron.Schedule[string]) { s.Name = "" }, cron.ErrConfig},
-			{func(s *cron.Schedule[string]) { s.Name = long }, cron.ErrConfig},
-			{func(s *cron.Schedule[string]) { s.Name = "report" }, cron.ErrDuplicate},
-			{func(s *cron.Schedule[string]) { s.Spec = "* * * *" }, cron.ErrConfig},
-			{func(s *cron.Schedule[string]) { s.Spec = "TZ=Nowhere * * * * *" }, cron.ErrConfig},
-			{func(s *cron.Schedule[string]) { s.Queue = nil }, cron.ErrConfig},
-			{func(s *cron.Schedule[string]) { s.Queue = new(executor.Queue[string]) }, cron.ErrConfig},
-			{func(s *cron.Schedule[string]) { s.Queue = other.q }, cron.ErrConfig},
-			{func(s *cron.Schedule[string]) { s.Payload = nil }, cron.ErrConfig},
-			{func(s *cron.Schedule[string]) { s.Missed = 3 }, cron.ErrConfig},
-			{func(s *cron.Schedule[string]) { s.Overlap = 3 }, cron.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Name = "" }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Name = long }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Name = "report" }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Spec = "* * * *" }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Spec = "TZ=Nowhere * * * * *" }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Queue = nil }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Queue = new(executor.Queue[string]) }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Queue = other.q }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Payload = nil }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Missed = 3 }, executor.ErrConfig},
+			{func(s *cron.Schedule[string]) { s.Overlap = 3 }, executor.ErrConfig},
 		} {
 			require.ErrorIs(t, cron.Add(t.Context(), s.c, s.schedule("new", "* * * * *", c.change)), c.want)
 		}
-		require.ErrorIs(t, cron.Add(t.Context(), nil, s.schedule("new", "* * * * *")), cron.ErrConfig)
+		require.ErrorIs(t, cron.Add(t.Context(), nil, s.schedule("new", "* * * * *")), executor.ErrConfig)
 		require.Len(t, s.c.List(), 1)
 		for _, f := range []func(context.Context, string) error{s.c.Pause, s.c.Resume, s.c.Remove} {
 			require.ErrorIs(t, f(t.Context(), "new"), cron.ErrNotFound)
@@ -387,19 +387,19 @@ func TestBadInput(t *testing.T) {
 		require.ErrorIs(t, err, cron.ErrNotFound)
 
 		_, err = cron.New(nil, cron.Config{})
-		require.ErrorIs(t, err, cron.ErrConfig)
+		require.ErrorIs(t, err, executor.ErrConfig)
 		_, err = cron.NewGroup(nil)
-		require.ErrorIs(t, err, cron.ErrConfig)
+		require.ErrorIs(t, err, executor.ErrConfig)
 		election, err := new(lock.Table).NewElection("cron", lock.ElectionConfig{})
 		require.NoError(t, err)
 		g, err := cron.NewGroup(election)
 		require.NoError(t, err)
 		_, err = cron.New(s.x, cron.Config{Group: g})
-		require.ErrorIs(t, err, cron.ErrConfig)
+		require.ErrorIs(t, err, executor.ErrConfig)
 		c, err := cron.New(s.x, cron.Config{Group: g, Member: "a"})
 		require.NoError(t, err)
 		_, err = cron.New(s.x, cron.Config{Group: g, Member: "a"})
-		require.ErrorIs(t, err, cron.ErrDuplicate)
+		require.ErrorIs(t, err, executor.ErrConfig)
 		require.NoError(t, c.Stop(t.Context()))
 		c, err = cron.New(s.x, cron.Config{Group: g, Member: "a"})
 		require.NoError(t, err, "the name is free again")
@@ -409,9 +409,9 @@ func TestBadInput(t *testing.T) {
 		s.start(t)
 		require.NoError(t, s.c.Stop(t.Context()))
 		require.NoError(t, s.c.Stop(t.Context()))
-		require.ErrorIs(t, s.c.Start(), cron.ErrClosed)
-		require.ErrorIs(t, cron.Add(t.Context(), s.c, s.schedule("new", "* * * * *")), cron.ErrClosed)
-		require.ErrorIs(t, s.c.Pause(t.Context(), "report"), cron.ErrClosed)
+		require.ErrorIs(t, s.c.Start(), executor.ErrClosed)
+		require.ErrorIs(t, cron.Add(t.Context(), s.c, s.schedule("new", "* * * * *")), executor.ErrClosed)
+		require.ErrorIs(t, s.c.Pause(t.Context(), "report"), executor.ErrClosed)
 	})
 }
 

@@ -64,20 +64,20 @@ type Cron struct {
 	schedules map[string]*schedule
 	firing    map[*schedule]chan struct{} // closed when it ends
 	started   bool
-	err       error // ErrClosed, once closing is closed
+	err       error // executor.ErrClosed, once closing is closed
 }
 
 // New returns a Cron for the queues of x that fires nothing yet. It returns
-// ErrConfig, also for the executor of a cluster, whose partitions have a Cron each; and
-// ErrDuplicate for the name of a member that is taken.
+// [executor.ErrConfig], also for the executor of a cluster, whose partitions have a Cron each,
+// and for the name of a member that is taken.
 func New(x *executor.Executor, cfg Config) (*Cron, error) {
 	switch {
 	case x == nil:
-		return nil, fmt.Errorf("%w: no executor; executor.Open makes one", ErrConfig)
+		return nil, fmt.Errorf("%w: no executor; executor.Open makes one", executor.ErrConfig)
 	case cluster.Of(x) != nil:
-		return nil, fmt.Errorf("%w: x is of a cluster; make a Cron for each partition, as in Setup of journal/postgres", ErrConfig)
+		return nil, fmt.Errorf("%w: x is of a cluster; make a Cron for each partition, as in Setup of journal/postgres", executor.ErrConfig)
 	case cfg.Group != nil && cfg.Member == "":
-		return nil, fmt.Errorf("%w: Member is empty, a group knows its members by name", ErrConfig)
+		return nil, fmt.Errorf("%w: Member is empty, a group knows its members by name", executor.ErrConfig)
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	c := &Cron{
@@ -93,21 +93,21 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 	}
 	var err error
 	if c.candidate, err = c.group.election.Candidate(cfg.Member); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, fmt.Errorf("%w: %w", executor.ErrConfig, err)
 	}
 	c.term, c.endTerm = context.WithCancel(c.ctx)
 	c.endTerm() // it does not lead
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if c.group.members[cfg.Member] != nil {
-		return nil, fmt.Errorf("%w: the group has a member %q", ErrDuplicate, cfg.Member)
+		return nil, fmt.Errorf("%w: the group has a member %q already", executor.ErrConfig, cfg.Member)
 	}
 	c.group.members[cfg.Member] = c
 	return c, nil
 }
 
 // Start begins to fire, if it leads. Schedules may be added later, too. It returns
-// ErrClosed after Stop, also that of the executor; a second call does nothing.
+// [executor.ErrClosed] after Stop, also that of the executor; a second call does nothing.
 func (c *Cron) Start() error {
 	if err := c.gone(); err != nil {
 		return err
@@ -179,10 +179,10 @@ func (c *Cron) fireDue() (next time.Duration) {
 	return next
 }
 
-// gone returns ErrClosed when the executor accepts nothing any more.
+// gone returns executor.ErrClosed when the executor accepts nothing any more.
 func (c *Cron) gone() error {
 	if err := c.x.Err(); isEnd(err) {
-		return fmt.Errorf("%w: %w", ErrClosed, err)
+		return fmt.Errorf("%w: the executor has ended: %w", executor.ErrClosed, err)
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (c *Cron) poke() {
 	}
 }
 
-// closed returns ErrClosed after Stop, also that of the executor.
+// closed returns executor.ErrClosed after Stop, also that of the executor.
 func (c *Cron) closed() error {
 	if err := c.gone(); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (c *Cron) Leads() bool {
 
 // Stop ends the firing for good, waits until what is being enqueued is, or ctx ends, and lets
 // another member lead. Jobs that were enqueued are not concerned. It is idempotent, and returns
-// ErrStuck when ctx ended first: the schedules that the text names give up the tick that they have
+// [executor.ErrStuck] when ctx ended first: the schedules that the text names give up the tick that they have
 // in hand. In a group the next leader fires that one, if it has not gone on to a later tick. It
 // returns [executor.ErrContext], and stops nothing, for a ctx that is nil or panics.
 func (c *Cron) Stop(ctx context.Context) error {
@@ -237,11 +237,11 @@ func (c *Cron) Stop(ctx context.Context) error {
 			stuck = append(stuck, s.name)
 		}
 	})
-	c.cancel(ErrClosed)
+	c.cancel(executor.ErrStopping) // which isEnd does not take for the end of the executor
 	c.retire()
 	if len(stuck) > 0 {
 		slices.Sort(stuck)
-		return fmt.Errorf("%w: %s", ErrStuck, strings.Join(stuck, ", "))
+		return fmt.Errorf("%w: the schedules %s", executor.ErrStuck, strings.Join(stuck, ", "))
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (c *Cron) close() (started bool) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
 	if c.err == nil {
-		c.err = ErrClosed
+		c.err = fmt.Errorf("%w: the Cron was stopped", executor.ErrClosed)
 		close(c.closing)
 	}
 	return c.started
@@ -281,16 +281,6 @@ func (c *Cron) report(level slog.Level, message string, attrs ...slog.Attr) {
 	})
 }
 
-// Errors of adding a schedule, which is not added then.
-var (
-	// ErrDuplicate is returned when there is a schedule, or in a group a member, of that name.
-	ErrDuplicate = errors.New("cron: name is taken")
-	// ErrConfig is returned when something is missing or makes no sense: a name that is
-	// empty or has more than 256 bytes, a spec that can't be read or has no tick, an
-	// unknown time zone. The text names it.
-	ErrConfig = errors.New("cron: invalid configuration")
-)
-
 // Errors of schedules that are there.
 var (
 	// ErrNotFound is returned for a name that has no schedule.
@@ -298,9 +288,4 @@ var (
 	// ErrOverlap is returned by TriggerNow under OverlapSkip while the job of an
 	// earlier tick is not over.
 	ErrOverlap = errors.New("cron: the former job is not over")
-	// ErrClosed is returned after Stop, and after the executor has stopped or failed.
-	ErrClosed = errors.New("cron: closed")
-	// ErrStuck is returned by Stop when a tick is still being enqueued; the text
-	// names the schedules.
-	ErrStuck = errors.New("cron: stopped without waiting for everything")
 )

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/lock"
 )
 
@@ -36,7 +37,7 @@ type Group struct {
 //	c, err := cron.New(x, cron.Config{Group: group, Member: "a"})
 func NewGroup(election *lock.Election) (*Group, error) {
 	if election == nil {
-		return nil, fmt.Errorf("%w: a group has an election; lock.Table.NewElection makes one", ErrConfig)
+		return nil, fmt.Errorf("%w: a group has an election; lock.Table.NewElection makes one", executor.ErrConfig)
 	}
 	return newGroup(election), nil
 }
@@ -122,16 +123,16 @@ func (c *Cron) stand() (time.Duration, <-chan struct{}) {
 // SetLease makes the lease of the leader last d from now on: the present one, and each
 // that this member takes or extends later. Only the leader may change it. The lease of
 // another member is as long as the election, or a SetLease of its own, says. It returns,
-// without effect, [lock.ErrNotLeader] when this member does not lead, ErrConfig for a d
-// that is not above zero and for a Cron without a Group, and ErrClosed.
+// without effect, [lock.ErrNotLeader] when this member does not lead, [executor.ErrConfig]
+// for a d that is not above zero and for a Cron without a Group, and [executor.ErrClosed].
 func (c *Cron) SetLease(d time.Duration) error {
 	switch err := c.closed(); {
 	case err != nil:
 		return err
 	case c.candidate == nil:
-		return fmt.Errorf("%w: no Group, so no lease; Config.Group is for several members", ErrConfig)
+		return fmt.Errorf("%w: no Group, so no lease; Config.Group is for several members", executor.ErrConfig)
 	case d <= 0:
-		return fmt.Errorf("%w: a lease of %v, it must be above zero", ErrConfig, d)
+		return fmt.Errorf("%w: a lease of %v, it must be above zero", executor.ErrConfig, d)
 	}
 	if err := c.candidate.SetLease(d); err != nil {
 		return fmt.Errorf("cron: the lease is the leader's to change: %w", err)

@@ -96,20 +96,20 @@ type send func(ctx context.Context, id string, options ...executor.Option) (exec
 func pauseMark(name string) string { return "cron/pause/" + name }
 
 // Add adds a schedule to c. Whether it is paused, and how far its ticks have come, is taken from
-// the journal. It returns ErrConfig, ErrDuplicate, ErrClosed, [executor.ErrContext], or an error of
-// the journal; then it is not added.
+// the journal. It returns [executor.ErrConfig], also for a name that is taken, [executor.ErrClosed],
+// [executor.ErrContext], or an error of the journal; then it is not added.
 func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	switch {
 	case c == nil:
-		return fmt.Errorf("%w: no Cron; New makes one", ErrConfig)
+		return fmt.Errorf("%w: no Cron; New makes one", executor.ErrConfig)
 	case s.Name == "" || len(s.Name) > maxName:
-		return fmt.Errorf("%w: the name has %d bytes, it must have from 1 to %d", ErrConfig, len(s.Name), maxName)
+		return fmt.Errorf("%w: the name of a schedule has %d bytes, it must have from 1 to %d", executor.ErrConfig, len(s.Name), maxName)
 	case s.Queue == nil || s.Payload == nil:
-		return fmt.Errorf("%w: %q needs a Queue and a Payload function", ErrConfig, s.Name)
+		return fmt.Errorf("%w: %q needs a Queue and a Payload function", executor.ErrConfig, s.Name)
 	case s.Queue.Executor() != c.x:
-		return fmt.Errorf("%w: the queue of %q belongs to another executor", ErrConfig, s.Name)
+		return fmt.Errorf("%w: the queue of %q belongs to another executor", executor.ErrConfig, s.Name)
 	case s.Missed > MissedAll || s.Overlap > OverlapSkip:
-		return fmt.Errorf("%w: Missed is %d and Overlap %d for %q, neither may be above 2", ErrConfig, s.Missed, s.Overlap, s.Name)
+		return fmt.Errorf("%w: Missed is %d and Overlap %d for %q, neither may be above 2", executor.ErrConfig, s.Missed, s.Overlap, s.Name)
 	}
 	ctx, err := guard.Context(ctx)
 	if err != nil {
@@ -211,7 +211,7 @@ const maxYears = 9
 // the hours are five of them, and FRI-MON are four days. "CRON_TZ=Europe/Berlin " before it names
 // the time zone; otherwise it is zone, and nil means UTC.
 //
-// It returns ErrConfig, also for a schedule without a tick.
+// It returns [executor.ErrConfig], also for a schedule without a tick.
 func Parse(spec string, zone *time.Location) (Timetable, error) {
 	t := Timetable{zone: cmp.Or(zone, time.UTC)}
 	rest, err := t.cutZone(strings.TrimSpace(spec))
@@ -227,7 +227,7 @@ func Parse(spec string, zone *time.Location) (Timetable, error) {
 		err = fmt.Errorf("it never ticks")
 	}
 	if err != nil {
-		return Timetable{}, fmt.Errorf("%w: schedule %q: %w", ErrConfig, spec, err)
+		return Timetable{}, fmt.Errorf("%w: schedule %q: %w", executor.ErrConfig, spec, err)
 	}
 	return t, nil
 }
@@ -240,10 +240,10 @@ func (t *Timetable) cutZone(spec string) (rest string, err error) {
 	}
 	name, rest, _ := strings.Cut(named, " ")
 	if name == "" {
-		return "", fmt.Errorf("%w: no time zone in %q", ErrConfig, spec)
+		return "", fmt.Errorf("%w: no time zone in %q", executor.ErrConfig, spec)
 	}
 	if t.zone, err = time.LoadLocation(name); err != nil {
-		return "", fmt.Errorf("%w: time zone %q: %w", ErrConfig, name, err)
+		return "", fmt.Errorf("%w: time zone %q: %w", executor.ErrConfig, name, err)
 	}
 	return strings.TrimSpace(rest), nil
 }

@@ -84,7 +84,7 @@ func TestScheduler_M02_HangingLeader(t *testing.T) {
 		require.Empty(t, a.r.take(), "one payload function hangs")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, a.c.Stop(ctx), cron.ErrStuck)
+		require.ErrorIs(t, a.c.Stop(ctx), executor.ErrStuck)
 		time.Sleep(2 * time.Minute)
 		close(hung)
 		now := time.Now()
@@ -235,7 +235,7 @@ func TestScheduler_M03_OnlyTheOwnerChangesTheLease(t *testing.T) {
 			return held.Owner, time.Until(held.Until)
 		}
 		require.ErrorIs(t, b.c.SetLease(time.Hour), lock.ErrNotLeader)
-		require.ErrorIs(t, a.c.SetLease(0), cron.ErrConfig)
+		require.ErrorIs(t, a.c.SetLease(0), executor.ErrConfig)
 		require.ErrorContains(t, a.c.SetLease(-time.Second), "-1s")
 		owner, lease := left()
 		require.Equal(t, "a", owner)
@@ -260,8 +260,8 @@ func TestScheduler_M03_OnlyTheOwnerChangesTheLease(t *testing.T) {
 		owner, lease = left()
 		require.Equal(t, "b", owner)
 		require.Equal(t, time.Minute, lease, "the election's")
-		require.ErrorIs(t, a.c.SetLease(time.Hour), cron.ErrClosed)
-		require.ErrorIs(t, rig{}.open(t).c.SetLease(time.Hour), cron.ErrConfig, "it has no group")
+		require.ErrorIs(t, a.c.SetLease(time.Hour), executor.ErrClosed)
+		require.ErrorIs(t, rig{}.open(t).c.SetLease(time.Hour), executor.ErrConfig, "it has no group")
 	})
 }
 
@@ -285,7 +285,7 @@ func TestScheduler_M03_HandOver(t *testing.T) {
 				time.Sleep(2 * time.Minute)
 				require.False(t, a.c.Leads())
 				require.True(t, b.c.Leads())
-				require.ErrorIs(t, a.c.Pause(t.Context(), "report"), cron.ErrClosed)
+				require.ErrorIs(t, a.c.Pause(t.Context(), "report"), executor.ErrClosed)
 				require.Equal(t, ticks("report", begin, time.Now()), a.r.take())
 			})
 		})

@@ -251,7 +251,7 @@ func TestSplitterRefusesASecondSchedule(t *testing.T) {
 		}
 		before := marks()
 		time.Sleep(time.Hour)
-		require.ErrorIs(t, cron.Add(t.Context(), s.c, s.schedule("report", "* * * * *")), cron.ErrDuplicate)
+		require.ErrorIs(t, cron.Add(t.Context(), s.c, s.schedule("report", "* * * * *")), executor.ErrConfig)
 		require.Equal(t, before, marks())
 		s.stop(t)
 	})

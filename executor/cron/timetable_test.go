@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
 )
 
@@ -34,12 +35,12 @@ func TestParseRefuses(t *testing.T) {
 		strings.Repeat("0,", 5000) + "0 * * * *", "\x00", "é * * * *",
 	} {
 		_, err := cron.Parse(spec, nil)
-		require.ErrorIs(t, err, cron.ErrConfig, "%q", spec)
-		require.ErrorContains(t, err, "cron: invalid configuration: schedule ")
+		require.ErrorIs(t, err, executor.ErrConfig, "%q", spec)
+		require.ErrorContains(t, err, "invalid configuration: schedule ")
 	}
 	for _, spec := range []string{"CRON_TZ=Mars/Phobos 0 4 * * *", "TZ= 0 4 * * *", "CRON_TZ=../UTC 0 4 * * *", "CRON_TZ=Mars"} {
 		_, err := cron.Parse(spec, nil)
-		require.ErrorIs(t, err, cron.ErrConfig, "%q", spec)
+		require.ErrorIs(t, err, executor.ErrConfig, "%q", spec)
 	}
 	require.True(t, cron.Timetable{}.Next(time.Now()).IsZero(), "the zero Timetable never ticks")
 }

@@ -251,8 +251,7 @@ func problemOf(err error) problem {
 		{http.StatusBadRequest, []error{inspect.ErrInvalidQuery, inspect.ErrInvalidCursor, executor.ErrInvalidID,
 			executor.ErrInvalidKey, lock.ErrEmptyKey}},
 		{http.StatusConflict, []error{executor.ErrState, inspect.ErrTooManyPaused, cron.ErrOverlap}},
-		{http.StatusServiceUnavailable, []error{executor.ErrClosed, executor.ErrFailed, executor.ErrFull, cron.ErrClosed,
-			serving.ErrBusy}},
+		{http.StatusServiceUnavailable, []error{executor.ErrClosed, executor.ErrFailed, executor.ErrFull, serving.ErrBusy}},
 	} {
 		if slices.ContainsFunc(known.errs, func(e error) bool { return errors.Is(err, e) }) {
 			status = known.status

@@ -312,7 +312,7 @@ func TestLimitOfANode(t *testing.T) {
 	_, err = executor.NewSlots(n.front, "numbers", executor.SlotsConfig[int]{Next: func(n int) int { return n + 1 }})
 	require.ErrorIs(t, err, executor.ErrConfig)
 	_, err = cron.New(n.front, cron.Config{})
-	require.ErrorIs(t, err, cron.ErrConfig)
+	require.ErrorIs(t, err, executor.ErrConfig)
 	m, err := metrics.New(metrics.Config{})
 	require.NoError(t, err)
 	require.ErrorIs(t, m.Observe(n.front), executor.ErrState)
