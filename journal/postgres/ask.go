@@ -18,6 +18,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/journal/internal/format"
 )
 
 const (
@@ -334,7 +335,7 @@ func (s *asking) found(token pgtype.UUID, text string) error {
 		return nil
 	case text != "":
 		if err := json.Unmarshal([]byte(text), &a); err != nil {
-			return fmt.Errorf("%w: the answer of an owner: %w", ErrTooNew, err)
+			return fmt.Errorf("%w: the answer of an owner: %w", format.ErrTooNew, err)
 		}
 	case w.taken.IsZero():
 		w.taken = time.Now()

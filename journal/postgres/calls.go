@@ -100,7 +100,7 @@ func callsOf(b []byte) (calls [][]byte, conditions []byte, err error) {
 		return nil, nil, &format.CorruptError{Reason: fmt.Sprintf("a row of the inbox, of %d bytes, is not what was written", len(b))}
 	}
 	if b[0] < callsVersion || b[0] > questionVersion {
-		return nil, nil, fmt.Errorf("%w: a row of the inbox has version %d, this is version %d", ErrTooNew, b[0], questionVersion)
+		return nil, nil, fmt.Errorf("%w: a row of the inbox has version %d, this is version %d", journal.ErrTooNew, b[0], questionVersion)
 	}
 	d := format.Decoder{B: b[1 : len(b)-4]}
 	if b[0] != callsVersion {

@@ -34,7 +34,7 @@ import (
 // Of cfg, Schema, Partitions and Executor.Logger count, which is told now and then how far it is. It takes about 100
 // bytes of memory for each live entry of a partition, and 100 MiB besides.
 //
-// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for a node that was at work
+// It returns executor.ErrConfig, ErrNoSchema, journal.ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for a node that was at work
 // meanwhile, ErrNotEmpty, errDiffers, journal.ErrExists, journal.ErrCorrupt, the cause of ctx, or what the server or
 // the system says; then there is no dir.
 func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, error) {
@@ -263,7 +263,7 @@ func journalsIn(dir string) (names []string, err error) {
 // log as in the tables; what one that failed has written there goes with the next vacuum. Nodes that are started
 // meanwhile get no partition until it is over.
 //
-// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, ErrNotEmpty, ErrIndivisible,
+// It returns executor.ErrConfig, ErrNoSchema, journal.ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, ErrNotEmpty, ErrIndivisible,
 // errDiffers; executor.ErrNotOwned for an id in a journal of another partition than cfg says; the errors of
 // journal.OpenView for dir; journal.ErrUnknown when it may be there, which [Check] tells; the cause of ctx, or what
 // the server says.

@@ -240,7 +240,7 @@ func TestImportFencesTheOwnerBefore(t *testing.T) {
 	require.NoError(t, err)
 	before := r.rows(t, 0)
 	_, err = journal.OpenStore(old, journal.Config{})
-	require.ErrorIs(t, err, ErrFenced)
+	require.ErrorIs(t, err, errFenced)
 	require.Equal(t, strings.Split(before, "\n")[1:], strings.Split(r.rows(t, 0), "\n")[1:])
 }
 

@@ -90,7 +90,7 @@ func (cfg Config) settle(ctx context.Context, q querier, divide executor.Splitte
 	}
 	if i := differs(mine[0], mine[1]); i >= 0 {
 		return nil, texts, fmt.Errorf("%w: Partition has id %.40q in %s and then in %s; it has to return the same each time",
-			ErrConfig, probes[i], named(mine[0][i]), named(mine[1][i]))
+			executor.ErrConfig, probes[i], named(mine[0][i]), named(mine[1][i]))
 	}
 	if !slices.ContainsFunc(mine[0], func(p int32) bool { return p != noPartition }) {
 		return nil, texts, fmt.Errorf("%w: Partition panics for each id that was tried, as %.40q", executor.ErrConfig, probes[0])

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
 
@@ -119,7 +120,7 @@ func TestPartitionFunctionsThatAreNone(t *testing.T) {
 	var calls atomic.Int64
 	cfg.Partition = func(string) string { return string(rune(calls.Add(1))) }
 	_, err := Open(t.Context(), c.url, cfg)
-	require.ErrorIs(t, err, ErrConfig)
+	require.ErrorIs(t, err, executor.ErrConfig)
 	require.ErrorContains(t, err, "has to return the same each time")
 
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -185,8 +186,8 @@ func TestSchemaMadeAnew(t *testing.T) {
 	change("version = version + 1") // so it is when a newer program migrates it
 	require.Eventually(t, func() bool { return len(other.Partitions()) == 0 && errors.Is(other.front.Err(), ErrPartitions) }, time.Minute, 5*time.Millisecond)
 	_, err = Open(t.Context(), c.url, c.config())
-	require.ErrorIs(t, err, ErrTooNew)
-	require.ErrorContains(t, err, "upgrade this program")
+	require.ErrorIs(t, err, journal.ErrTooNew)
+	require.ErrorContains(t, err, "upgrade to read it")
 	change("version = version - 2")
 	_, err = Open(t.Context(), c.url, c.config())
 	require.ErrorIs(t, err, ErrNoSchema)

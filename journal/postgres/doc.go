@@ -32,7 +32,7 @@
 //     partition: once, whoever dies when, and in the order of the commits. No middleware is called for it.
 //   - What EnqueueTx writes is there if and only if the caller's transaction commits.
 //   - A partition's commit has to find the epoch of its owner's lease. Another owner's
-//     makes the older one's commits change no row: he gets [ErrFenced].
+//     makes the older one's commits change no row.
 //   - An owner that can't renew its lease cancels the contexts of its handlers with the
 //     cause [ErrLeaseLost] before the lease ends by the server's clock, and commits
 //     nothing from then on: what was not settled runs again at the next owner.

@@ -179,7 +179,7 @@ func enqueueTx[T any](ctx context.Context, given bool, q *executor.Queue[T], id 
 	n := NodeOf(q.Executor())
 	switch {
 	case !given:
-		return fmt.Errorf("%w: no transaction; give the one that the payload is to commit with", ErrConfig)
+		return fmt.Errorf("%w: no transaction; give the one that the payload is to commit with", executor.ErrConfig)
 	case n == nil:
 		return fmt.Errorf("%w: the queue is not of an executor that Open of this package returned", executor.ErrState)
 	case ctx == nil:

@@ -55,7 +55,7 @@ func TestFencedOwnerChangesNothing(t *testing.T) {
 			owner := r.own(t, r.pool, partition)
 			before := r.rows(t, partition)
 			err := stale.Commit(&kind.t)
-			require.ErrorIs(t, err, ErrFenced)
+			require.ErrorIs(t, err, errFenced)
 			require.Equal(t, before, r.rows(t, partition))
 
 			owner.part = 1000
@@ -63,11 +63,11 @@ func TestFencedOwnerChangesNothing(t *testing.T) {
 			require.NoError(t, owner.Commit(&kind.t), "the same of the one who may")
 			require.NotEqual(t, before, r.rows(t, partition))
 			_, err = stale.Get(format.BucketState, []byte("k"))
-			require.ErrorIs(t, err, ErrFenced, "nor is he told what the other one has")
+			require.ErrorIs(t, err, errFenced, "nor is he told what the other one has")
 			_, err = stale.Page(format.BucketQueues, nil)
-			require.ErrorIs(t, err, ErrFenced)
+			require.ErrorIs(t, err, errFenced)
 			_, err = stale.Read(1, 0, 1)
-			require.ErrorIs(t, err, ErrFenced)
+			require.ErrorIs(t, err, errFenced)
 		})
 	}
 }
@@ -96,9 +96,9 @@ func TestFencedLogLatches(t *testing.T) {
 	require.Greater(t, owner.Stats().Epoch, stale.Stats().Epoch)
 	err = add(stale, "refused")
 	require.ErrorIs(t, err, journal.ErrUnknown)
-	require.ErrorIs(t, err, ErrFenced)
+	require.ErrorIs(t, err, errFenced)
 	require.ErrorIs(t, add(stale, "late"), journal.ErrFailed)
-	require.ErrorIs(t, stale.Close(), ErrFenced)
+	require.ErrorIs(t, stale.Close(), errFenced)
 	require.NoError(t, add(owner, "new"))
 	require.NoError(t, owner.Close())
 	owner = open()
@@ -136,7 +136,7 @@ func TestOwnersOneAfterTheOther(t *testing.T) {
 						told <- outcome{epoch, s.number.Load()}
 					}
 				}
-				if err != nil && !errors.Is(err, ErrFenced) {
+				if err != nil && !errors.Is(err, errFenced) {
 					ended <- err
 					return
 				}

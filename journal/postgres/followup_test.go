@@ -324,7 +324,7 @@ func TestFollowUpsAreInTheCommitOfTheirJobs(t *testing.T) {
 	require.Zero(t, kept, "no key is written")
 	_, err := take(t.Context(), r.pool, r.schema, 0)
 	require.NoError(t, err)
-	require.ErrorIs(t, commit("late", staged(rowCalls+5, 1)), ErrFenced)
+	require.ErrorIs(t, commit("late", staged(rowCalls+5, 1)), errFenced)
 	ids, _ := rows()
 	require.Empty(t, ids)
 }

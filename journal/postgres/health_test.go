@@ -217,10 +217,10 @@ func TestAnotherProgramsSchema(t *testing.T) {
 		if name == "Other types" {
 			r.exec(t, in(name, "INSERT INTO {schema}.version VALUES ('one', 'two')"))
 		}
-		require.ErrorIs(t, Migrate(t.Context(), r.url, Config{Schema: name}), ErrConfig, name)
+		require.ErrorIs(t, Migrate(t.Context(), r.url, Config{Schema: name}), executor.ErrConfig, name)
 		_, err := Open(t.Context(), r.url, Config{Schema: name, SingleServer: true})
-		require.ErrorIs(t, err, ErrConfig, name)
+		require.ErrorIs(t, err, executor.ErrConfig, name)
 		require.ErrorContains(t, err, name)
 	}
-	require.ErrorIs(t, Migrate(t.Context(), r.url, Config{Schema: "\xff"}), ErrConfig)
+	require.ErrorIs(t, Migrate(t.Context(), r.url, Config{Schema: "\xff"}), executor.ErrConfig)
 }

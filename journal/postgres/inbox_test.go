@@ -351,13 +351,13 @@ func TestOpenRefuses(t *testing.T) {
 		"run Migrate":          {ErrNoSchema, func(c *Config) { c.Schema = "nowhere" }},
 		"set it to 0 or 4":     {ErrPartitions, func(c *Config) { c.Partitions = 8 }},
 		"or say SingleServer":  {ErrUnsafe, func(c *Config) { c.SingleServer = false }},
-		"Lease is 1ms":         {ErrConfig, func(c *Config) { c.Lease = time.Millisecond }},
-		"Connections is 1":     {ErrConfig, func(c *Config) { c.Connections = 1 }},
-		"leave it false":       {ErrConfig, func(c *Config) { c.Executor.ControlSocket = true }},
-		"use Config.Partition": {ErrConfig, func(c *Config) { c.Executor.Splitter = executor.Splitter{Nodes: 2, Self: 1} }},
+		"Lease is 1ms":         {executor.ErrConfig, func(c *Config) { c.Lease = time.Millisecond }},
+		"Connections is 1":     {executor.ErrConfig, func(c *Config) { c.Connections = 1 }},
+		"leave it false":       {executor.ErrConfig, func(c *Config) { c.Executor.ControlSocket = true }},
+		"use Config.Partition": {executor.ErrConfig, func(c *Config) { c.Executor.Splitter = executor.Splitter{Nodes: 2, Self: 1} }},
 		"Workers is -1":        {executor.ErrConfig, func(c *Config) { c.Executor.Workers = -1 }},
-		"none of them zero":    {ErrConfig, func(c *Config) { c.Schema = "a\x00" }},
-		"is not UTF-8":         {ErrConfig, func(c *Config) { c.Name = "\xff" }},
+		"none of them zero":    {executor.ErrConfig, func(c *Config) { c.Schema = "a\x00" }},
+		"is not UTF-8":         {executor.ErrConfig, func(c *Config) { c.Name = "\xff" }},
 	} {
 		err := open(f.change)
 		require.ErrorIs(t, err, f.want, says)

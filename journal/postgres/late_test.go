@@ -78,7 +78,7 @@ func TestALateCommitChangesNothing(t *testing.T) {
 			if !gone {
 				err := <-late
 				require.ErrorIs(t, err, executor.ErrUnknown)
-				require.ErrorIs(t, err, ErrFenced)
+				require.ErrorIs(t, err, errFenced)
 			}
 			if err := stale.front.Stop(t.Context()); !gone {
 				require.NoError(t, err)

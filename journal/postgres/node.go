@@ -113,23 +113,23 @@ func (cfg Config) checked(ctx context.Context) (Config, error) {
 		return cfg, errNilContext
 	case len(cfg.Schema) > maxSchemaName || !validText(cfg.Schema):
 		return cfg, fmt.Errorf("%w: the name of the schema has %d bytes, it must have from 1 to %d, in UTF-8 and none of them zero: %q",
-			ErrConfig, len(cfg.Schema), maxSchemaName, cfg.Schema)
+			executor.ErrConfig, len(cfg.Schema), maxSchemaName, cfg.Schema)
 	case strings.Contains(cfg.Schema, "$$"), strings.ContainsFunc(cfg.Schema, unicode.IsControl): // which end the text of a function, or a line
-		return cfg, fmt.Errorf("%w: schema %q: $$ and control characters are not possible in its name", ErrConfig, cfg.Schema)
+		return cfg, fmt.Errorf("%w: schema %q: $$ and control characters are not possible in its name", executor.ErrConfig, cfg.Schema)
 	case strings.HasPrefix(cfg.Schema, "pg_"):
-		return cfg, fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", ErrConfig, cfg.Schema)
+		return cfg, fmt.Errorf("%w: schema %q: names that begin with pg_ are those of the server", executor.ErrConfig, cfg.Schema)
 	case cfg.Partitions < 0 || cfg.Partitions > maxPartitions:
-		return cfg, fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", ErrConfig, cfg.Partitions, maxPartitions)
+		return cfg, fmt.Errorf("%w: Partitions is %d, it must be 0 (the default) or from 1 to %d", executor.ErrConfig, cfg.Partitions, maxPartitions)
 	case cfg.Lease < leastLease || cfg.Lease > mostLease:
-		return cfg, fmt.Errorf("%w: Lease is %v, it must be 0 (the default) or from %v to %v", ErrConfig, cfg.Lease, leastLease, mostLease)
+		return cfg, fmt.Errorf("%w: Lease is %v, it must be 0 (the default) or from %v to %v", executor.ErrConfig, cfg.Lease, leastLease, mostLease)
 	case cfg.Connections < 2 || cfg.Connections > 1<<15:
-		return cfg, fmt.Errorf("%w: Connections is %d, it must be 0 (the default) or from 2 to %d", ErrConfig, cfg.Connections, 1<<15)
+		return cfg, fmt.Errorf("%w: Connections is %d, it must be 0 (the default) or from 2 to %d", executor.ErrConfig, cfg.Connections, 1<<15)
 	case cfg.Executor.ControlSocket:
-		return cfg, fmt.Errorf("%w: Executor.ControlSocket is set, but there is no directory for a socket; leave it false", ErrConfig)
+		return cfg, fmt.Errorf("%w: Executor.ControlSocket is set, but there is no directory for a socket; leave it false", executor.ErrConfig)
 	case cfg.Executor.Splitter.Nodes != 0 || cfg.Executor.Splitter.Owner != nil || cfg.Executor.Splitter.Self != 0:
-		return cfg, fmt.Errorf("%w: Executor.Splitter is set, but the partitions divide the ids; use Config.Partition", ErrConfig)
+		return cfg, fmt.Errorf("%w: Executor.Splitter is set, but the partitions divide the ids; use Config.Partition", executor.ErrConfig)
 	case !validText(cfg.Name):
-		return cfg, fmt.Errorf("%w: Name %q is not UTF-8, or has a zero byte", ErrConfig, cfg.Name)
+		return cfg, fmt.Errorf("%w: Name %q is not UTF-8, or has a zero byte", executor.ErrConfig, cfg.Name)
 	}
 	return cfg, nil
 }
@@ -203,8 +203,7 @@ type failure struct {
 // can't be renewed, why the inbox can't be written, and who holds a snapshot for more than an hour, see
 // [Stats]. The node goes on trying by itself, but after [ErrBehind].
 //
-// It returns ErrConfig, ErrNoSchema, ErrTooNew, ErrPartitions, ErrUnsafe, executor.ErrConfig
-// for Config.Executor, the cause of ctx, or what the server says.
+// It returns executor.ErrConfig, ErrNoSchema, journal.ErrTooNew, ErrPartitions, ErrUnsafe, the cause of ctx, or what the server says.
 func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, error) {
 	cfg, err := cfg.checked(ctx)
 	if err != nil {

@@ -199,7 +199,7 @@ func (p *partition) awaitRest() {
 
 // isLost reports whether the partition is lost, which an error of its executor may tell first.
 func (p *partition) isLost(err error) bool {
-	if errors.Is(err, ErrFenced) {
+	if errors.Is(err, errFenced) {
 		p.lose(fmt.Errorf("%w: %w", ErrLeaseLost, err))
 	}
 	return p.whyLost() != nil

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
@@ -25,7 +26,7 @@ import (
 func newPool(ctx context.Context, url string, single bool, most int32) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, fmt.Errorf("%w: url: %w", ErrConfig, err)
+		return nil, fmt.Errorf("%w: url: %w", executor.ErrConfig, err)
 	}
 	cfg.MaxConns = most
 	cfg.ConnConfig.OnNotice = noteWarning
@@ -54,7 +55,7 @@ func newPool(ctx context.Context, url string, single bool, most int32) (*pgxpool
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, fmt.Errorf("%w: %w", executor.ErrConfig, err)
 	}
 	return pool, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -32,7 +33,7 @@ import (
 // answer; and ErrIndivisible also for positions that would not stay below 2^53.
 func Repartition(ctx context.Context, url string, cfg Config, to int, highest bool) (Moved, error) {
 	if to < 1 || to > maxPartitions {
-		return Moved{}, fmt.Errorf("%w: %d partitions, it must be from 1 to %d", ErrConfig, to, maxPartitions)
+		return Moved{}, fmt.Errorf("%w: %d partitions, it must be from 1 to %d", executor.ErrConfig, to, maxPartitions)
 	}
 	return withMover(ctx, url, cfg, "repartition", true, func(m *mover) error {
 		if m.partitions == to {

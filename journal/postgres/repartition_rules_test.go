@@ -138,8 +138,8 @@ func TestRepartitionRefusals(t *testing.T) {
 	}
 	r := keyed(t, url, map[string]string{"mark/feed": number(1)}, map[string]string{"mark/feed": number(2)})
 	refused(r, ErrIndivisible, `source "feed" one of them has offset 1 and another one 2`, 3)
-	refused(r, ErrConfig, "0 partitions, it must be from 1 to 4096", 0)
-	refused(r, ErrConfig, "4097 partitions", 4097)
+	refused(r, executor.ErrConfig, "0 partitions, it must be from 1 to 4096", 0)
+	refused(r, executor.ErrConfig, "4097 partitions", 4097)
 	refused(r, ErrPartitions, "Config.Partitions is 3", 5, func(cfg *Config) { cfg.Partitions = 3 })
 	refused(r, ErrPartitions, "whose Config.Partition has id", 5, func(cfg *Config) { cfg.Partition = tenantOf("/") })
 	refused(r, ErrUnsafe, "synchronous", 5, func(cfg *Config) { cfg.SingleServer = false })
@@ -185,7 +185,7 @@ func TestRepartitionFencesTheOwnersBefore(t *testing.T) {
 	r.repartitioned(t, 3)
 	before := r.rows(t, 0)
 	_, err := journal.OpenStore(old, journal.Config{})
-	require.ErrorIs(t, err, ErrFenced)
+	require.ErrorIs(t, err, errFenced)
 	require.Equal(t, strings.Split(before, "\n")[1:], strings.Split(r.rows(t, 0), "\n")[1:])
 }
 

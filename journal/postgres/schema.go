@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/journal/internal/format"
 )
 
@@ -38,12 +39,8 @@ var upgradeSQL string
 
 // Errors of schemas and servers.
 var (
-	// ErrConfig is returned for a setting that makes no sense, as a Schema that is another program's: the text says which.
-	ErrConfig = errors.New("postgres: bad configuration")
 	// ErrNoSchema is returned when the schema is not there, or is older than this program.
 	ErrNoSchema = errors.New("postgres: the schema is not there, or not up to date; run Migrate")
-	// ErrTooNew is returned for a schema that a newer version of this program has made.
-	ErrTooNew = errors.New("postgres: the schema was made by a newer version; upgrade this program")
 	// ErrPartitions is returned for another number of partitions than there is, for a
 	// Config.Partition that has ids in other ones than they are in, and by Import for a number
 	// that it can't make of that of the journals. Of an error that is executor.ErrUnknown, too, the
@@ -61,7 +58,7 @@ var errOld = fmt.Errorf("%w", ErrNoSchema)
 // a role that may create in the schema, or the schema in the database; nothing here calls
 // it by itself.
 //
-// It returns ErrConfig, ErrPartitions, ErrTooNew, executor.ErrContext for a nil ctx, the
+// It returns executor.ErrConfig, ErrPartitions, journal.ErrTooNew, executor.ErrContext for a nil ctx, the
 // cause of ctx, or what the server says.
 func Migrate(ctx context.Context, url string, cfg Config) (err error) {
 	if cfg, err = cfg.checked(ctx); err != nil {
@@ -70,7 +67,7 @@ func Migrate(ctx context.Context, url string, cfg Config) (err error) {
 	defer func() { err = because(ctx, err) }()
 	settings, err := pgx.ParseConfig(url)
 	if err != nil {
-		return fmt.Errorf("%w: url: %w", ErrConfig, err)
+		return fmt.Errorf("%w: url: %w", executor.ErrConfig, err)
 	}
 	settings.DefaultQueryExecMode = unprepared // one transaction needs no session
 	conn, err := pgx.ConnectConfig(ctx, settings)
@@ -157,19 +154,19 @@ func (cfg Config) readSchema(ctx context.Context, q querier) (partitions int, er
 	_, otherTypes := errors.AsType[pgx.ScanArgError](err)
 	switch {
 	case refused != nil && refused.Code == undefinedColumn, otherTypes:
-		return 0, fmt.Errorf("%w: schema %q is another program's, whose table version Migrate has not made; give another name: %w", ErrConfig, name, err)
+		return 0, fmt.Errorf("%w: schema %q is another program's, whose table version Migrate has not made; give another name: %w", executor.ErrConfig, name, err)
 	case errors.Is(err, pgx.ErrNoRows):
 		if q.QueryRow(ctx, in(name, "SELECT count(*) FROM {schema}.tail")).Scan(&partitions) != nil {
-			return 0, fmt.Errorf("%w: schema %q is another program's, whose table version is empty; give another name: %w", ErrConfig, name, err)
+			return 0, fmt.Errorf("%w: schema %q is another program's, whose table version is empty; give another name: %w", executor.ErrConfig, name, err)
 		}
 		return 0, fmt.Errorf("%w: the table version of schema %q has lost its row, which Migrate does not write again: "+
 			"insert one with version %d and partitions %d, or drop the schema first: %w", ErrNoSchema, name, schemaVersion, partitions, err)
 	case err != nil:
 		return 0, fmt.Errorf("postgres: schema %q: %w", name, err)
 	case version > schemaVersion:
-		return 0, fmt.Errorf("%w: %q has version %d, this is version %d", ErrTooNew, name, version, schemaVersion)
+		return 0, fmt.Errorf("%w: schema %q has version %d, this is version %d", format.ErrTooNew, name, version, schemaVersion)
 	case version < schemaVersion, minor < schemaMinor:
-		return 0, fmt.Errorf("%w: %q has version %d.%d, this is version %d.%d", errOld, name, version, minor, schemaVersion, schemaMinor)
+		return 0, fmt.Errorf("%w: schema %q has version %d.%d, this is version %d.%d", errOld, name, version, minor, schemaVersion, schemaMinor)
 	case cfg.Partitions != 0 && cfg.Partitions != partitions:
 		return 0, fmt.Errorf("%w: schema %q has %d partitions, and Config.Partitions is %d; set it to 0 or %d, or give another Schema",
 			ErrPartitions, name, partitions, cfg.Partitions, partitions)

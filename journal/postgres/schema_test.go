@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/journal/internal/store"
 	"github.com/strandjobs/strand/journal/postgres/internal/pgtest"
 )
@@ -68,9 +70,9 @@ func TestMigrateLeavesWhatThereIs(t *testing.T) {
 	require.ErrorContains(t, err, "run Migrate")
 	r.exec(t, "UPDATE {schema}.version SET version = version + 1")
 	_, err = Config{Schema: r.schema}.readSchema(t.Context(), r.pool)
-	require.ErrorIs(t, err, ErrTooNew)
+	require.ErrorIs(t, err, journal.ErrTooNew)
 	require.ErrorContains(t, err, "has version 3, this is version 2")
-	require.ErrorIs(t, Migrate(t.Context(), url, Config{Schema: r.schema}), ErrTooNew)
+	require.ErrorIs(t, Migrate(t.Context(), url, Config{Schema: r.schema}), journal.ErrTooNew)
 	r.exec(t, "UPDATE {schema}.version SET version = 0")
 	_, err = Config{Schema: r.schema}.readSchema(t.Context(), r.pool)
 	require.ErrorIs(t, err, ErrNoSchema)
@@ -97,7 +99,7 @@ func TestMigrateRefuses(t *testing.T) {
 		"Partitions is 4097,": {Partitions: 4097},
 	} {
 		err := Migrate(t.Context(), url, cfg)
-		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorIs(t, err, executor.ErrConfig)
 		require.ErrorContains(t, err, says)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -303,7 +303,7 @@ func levelOf(err error) slog.Level {
 }
 
 // isTakeover reports whether another node goes on with what has failed here.
-func isTakeover(err error) bool { return errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrFenced) }
+func isTakeover(err error) bool { return errors.Is(err, ErrLeaseLost) || errors.Is(err, errFenced) }
 
 // calm is the log of a partition's executor, for which the end of its journal is an error, whoever goes on.
 type calm struct{ slog.Handler }

@@ -17,9 +17,9 @@ import (
 // Errors of a partition's log. They are in what journal.ErrFailed and journal.ErrUnknown
 // wrap.
 var (
-	// ErrFenced is returned once another owner has the partition: nothing that this one
+	// errFenced is returned once another owner has the partition: nothing that this one
 	// commits from then on changes a row.
-	ErrFenced = errors.New("postgres: another owner has the partition")
+	errFenced = errors.New("postgres: another owner has the partition")
 	// ErrBehind is returned when the server has less of a partition than this node has seen
 	// there: it was set back to an older copy, or a standby has taken over that was not
 	// synchronous. The contexts of handlers end, and this node does not serve the partition
@@ -325,7 +325,7 @@ func (s *partitionStore) ask(number, next int64) (committed bool, err error) {
 		case last < number:
 			return behind(s.partition, head{epoch, number}, head{epoch, last})
 		case last > next:
-			return fmt.Errorf("%w: commit %d is there, and this one was to make %d", ErrFenced, last, next)
+			return fmt.Errorf("%w: commit %d is there, and this one was to make %d", errFenced, last, next)
 		}
 		return nil
 	})

@@ -99,7 +99,7 @@ func (s *reader) patient(f func(context.Context, *pgx.Conn) error) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, format.ErrCorrupt), errors.Is(err, ErrFenced), errors.Is(err, ErrBehind), refusedForGood(err), s.within != nil: // what has failed in a transaction has failed
+		case errors.Is(err, format.ErrCorrupt), errors.Is(err, errFenced), errors.Is(err, ErrBehind), refusedForGood(err), s.within != nil: // what has failed in a transaction has failed
 			return &serverError{translated(err)}
 		}
 		if ended := retryAfter(s.ctx, &pause); ended != nil {
@@ -118,7 +118,7 @@ func (s *reader) foreign(epoch int64) error {
 	if epoch < s.epoch {
 		return errStale
 	}
-	return fmt.Errorf("%w %d: its epoch is %d, and this one's %d", ErrFenced, s.partition, epoch, s.epoch)
+	return fmt.Errorf("%w %d: its epoch is %d, and this one's %d", errFenced, s.partition, epoch, s.epoch)
 }
 
 // ours checks the row of tail that came with an answer: what another owner has, or an older

@@ -367,6 +367,6 @@ func TestACommitThatStandsStillIsEnded(t *testing.T) {
 	_, err := take(ctx, r.pool, r.schema, 0)
 	require.NoError(t, err)
 	if err := <-done; err != nil { // or it was asked for first
-		require.ErrorIs(t, err, ErrFenced)
+		require.ErrorIs(t, err, errFenced)
 	}
 }
