@@ -10,7 +10,6 @@ import (
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/executor/internal/setting"
-	"github.com/strandjobs/strand/lock"
 )
 
 // Durability says what Enqueue waits for before it returns. Left out, it is
@@ -267,7 +266,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.StopTimeout = cmp.Or(c.StopTimeout, 30*time.Second)
 	c.Advanced.IdempotencyTTL = cmp.Or(c.Advanced.IdempotencyTTL, 24*time.Hour)
 	c.Stuck.After = cmp.Or(c.Stuck.After, 10*time.Second)
-	c.Advanced.SlotTTL = cmp.Or(c.Advanced.SlotTTL, lock.DefaultSlotTTL)
+	c.Advanced.SlotTTL = cmp.Or(c.Advanced.SlotTTL, time.Minute)
 	c.Durability = cmp.Or(c.Durability, DurabilitySync)
 	c.Logger = slog.New(guard.Handler{Handler: cmp.Or(c.Logger, slog.Default()).Handler()})
 	c.Scheduler = cmp.Or(c.Scheduler, Fair())

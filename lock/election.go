@@ -30,22 +30,14 @@ type Election struct {
 	cfg   ElectionConfig
 }
 
-// Leader is who leads, as plain data. The zero value: there is no leader.
-type Leader struct {
-	ID    string
-	Epoch uint64    // fencing token of the reign: larger than that of all earlier reigns; 0 = there is no leader
-	Since time.Time // wall clock time
-	Until time.Time // wall clock time at which the reign ends if not extended
-}
-
 // NewElection returns the leader flag of that name. It returns [ErrEmptyKey] or
-// [ErrDuration].
+// [ErrConfig].
 func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) {
 	if name == "" {
 		return nil, ErrEmptyKey
 	}
 	if cfg.Lease < 0 {
-		return nil, ErrDuration
+		return nil, errDuration
 	}
 	cfg.Lease = cmp.Or(cfg.Lease, 3*time.Minute)
 	return &Election{t, cmp.Or(cfg.Prefix, "leader") + "/" + name, cfg}, nil
@@ -53,8 +45,9 @@ func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) 
 
 // Leader says who leads now, and gives a channel that is closed at the next change:
 // a new leader, or none. A caller that loops over the two sees the newest leader,
-// and each one in between if it is quick enough.
-func (e *Election) Leader() (leader Leader, changed <-chan struct{}) {
+// and each one in between if it is quick enough. Owner is the candidate, Token the fencing
+// token of the reign, larger than that of all earlier ones; 0: nobody leads.
+func (e *Election) Leader() (leader Held, changed <-chan struct{}) {
 	var o op
 	t := e.table
 	t.enter(&o)
@@ -65,8 +58,7 @@ func (e *Election) Leader() (leader Leader, changed <-chan struct{}) {
 		at.changed = make(chan struct{})
 	}
 	if at.lease != nil {
-		h := t.heldLocked(at.lease, &o)
-		leader = Leader{ID: h.Owner, Epoch: h.Token, Since: h.Since, Until: h.Until}
+		leader = t.heldLocked(at.lease, &o)
 	}
 	return leader, at.changed
 }
@@ -190,10 +182,10 @@ func (c *Candidate) Resign() error {
 
 // SetLease makes the present and later leases of this candidate last d. Only the
 // leader may. It returns, without effect, [ErrNotLeader] otherwise, and
-// [ErrDuration] when d is not positive.
+// [ErrConfig] when d is not positive.
 func (c *Candidate) SetLease(d time.Duration) error {
 	if d <= 0 {
-		return ErrDuration
+		return errDuration
 	}
 	l, err := c.lease()
 	if err != nil {

@@ -40,8 +40,8 @@ func TestResqueScheduler_M01_OneMasterWithALease(t *testing.T) {
 			require.False(t, b.IsLeader())
 		}
 		leader, _ := e.Leader()
-		require.Equal(t, "a", leader.ID)
-		require.Equal(t, a.Epoch(), leader.Epoch)
+		require.Equal(t, "a", leader.Owner)
+		require.Equal(t, a.Epoch(), leader.Token)
 		require.Equal(t, 3*time.Minute, time.Until(leader.Until))
 		time.Sleep(3 * time.Minute)
 		leader, _ = e.Leader()
@@ -94,7 +94,7 @@ func TestResqueScheduler_M02_OldMasterSeesThatItIsNot(t *testing.T) {
 		// a comes back, and can do nothing to the new reign.
 		time.Sleep(time.Minute)
 		reign, changed := e.Leader()
-		require.Equal(t, "b", reign.ID)
+		require.Equal(t, "b", reign.Owner)
 		require.False(t, a.IsLeader())
 		require.ErrorIs(t, a.Resign(), lock.ErrNotLeader)
 		require.ErrorIs(t, a.SetLease(time.Hour), lock.ErrNotLeader)
@@ -144,7 +144,7 @@ func TestResqueScheduler_M03_OnlyTheOwnerReleasesAndChangesTheLease(t *testing.T
 		_, _, err := b.Context(t.Context())
 		require.ErrorIs(t, err, lock.ErrNotLeader)
 		require.ErrorContains(t, b.Resign(), `"app/cron"`, "the name can be prefixed")
-		require.ErrorIs(t, a.SetLease(0), lock.ErrDuration)
+		require.ErrorIs(t, a.SetLease(0), lock.ErrConfig)
 		require.NotZero(t, a.Epoch())
 
 		require.NoError(t, a.SetLease(time.Hour))
@@ -200,7 +200,7 @@ func TestLeaderTellsOfChanges(t *testing.T) {
 			t.Helper()
 			<-changed
 			leader, changed = e.Leader()
-			require.Equal(t, want, leader.ID)
+			require.Equal(t, want, leader.Owner)
 		}
 		require.True(t, a.IsLeader())
 		step("a")
@@ -223,7 +223,7 @@ func TestElectionRefusesBadInput(t *testing.T) {
 	_, err := table.NewElection("", lock.ElectionConfig{})
 	require.ErrorIs(t, err, lock.ErrEmptyKey)
 	_, err = table.NewElection("cron", lock.ElectionConfig{Lease: -1})
-	require.ErrorIs(t, err, lock.ErrDuration)
+	require.ErrorIs(t, err, lock.ErrConfig)
 	e, err := table.NewElection("cron", lock.ElectionConfig{})
 	require.NoError(t, err)
 	_, err = e.Candidate("")

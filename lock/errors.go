@@ -12,12 +12,9 @@ import (
 var (
 	// ErrEmptyKey is returned when no key is given, or one of them is empty.
 	ErrEmptyKey = errors.New("lock: empty key")
-	// ErrDuration is returned when a TTL or lease length is negative, or zero where
-	// that has no meaning.
-	ErrDuration = errors.New("lock: duration must be positive")
-	// ErrConfig is returned when a config lacks what has no default, or has a
-	// negative limit.
-	ErrConfig = errors.New("lock: incomplete config")
+	// ErrConfig is returned when what has no default is missing, and for a limit, a TTL or
+	// the length of a lease that is negative, or zero where that has no meaning.
+	ErrConfig = errors.New("lock: invalid config")
 
 	// ErrLocked is returned when a key is held, or promised to a waiter, and the
 	// call does not wait. The error is a [*LockedError].
@@ -45,6 +42,8 @@ var (
 	// or changes the lease.
 	ErrNotLeader = errors.New("lock: not the leader")
 )
+
+var errDuration = fmt.Errorf("%w: a duration must be positive", ErrConfig)
 
 // LockedError says who is in the way. It is an [ErrLocked].
 type LockedError struct {

@@ -102,11 +102,11 @@ func (l Lease) Unlock() error {
 }
 
 // Extend makes the lease end ttl from now, which may be later or earlier than
-// before; the token stays. It returns, without effect, [ErrDuration] when ttl is
+// before; the token stays. It returns, without effect, [ErrConfig] when ttl is
 // not positive and [ErrLockLost] when the lease has ended.
 func (l Lease) Extend(ttl time.Duration) error {
 	if ttl <= 0 {
-		return ErrDuration
+		return errDuration
 	}
 	var o op
 	return l.do(&o, func() { l.table.extend(l.record, ttl, &o) })

@@ -39,7 +39,7 @@ type spot struct {
 // lease, with no mutex held: it may use the table, and must not block, since that
 // caller waits for it. It may run before Queue has returned.
 //
-// Errors, with nothing queued: [ErrEmptyKey], [ErrDuration], and [*DeadlockError]
+// Errors, with nothing queued: [ErrEmptyKey], [ErrConfig], and [*DeadlockError]
 // when waiting would close a cycle of owners.
 func (t *Table) Queue(opt Options, wake func(), keys ...string) (*Place, error) {
 	keys, err := checked(opt, keys)

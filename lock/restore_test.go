@@ -60,7 +60,7 @@ func TestRestoreRefusesAsAWhole(t *testing.T) {
 		held  lock.Held
 		want  error
 	}{
-		"negative TTL":   {2, lock.Held{Token: 2, TTL: -1}, lock.ErrDuration},
+		"negative TTL":   {2, lock.Held{Token: 2, TTL: -1}, lock.ErrConfig},
 		"no token":       {2, lock.Held{}, lock.ErrConfig},
 		"same token":     {2, lock.Held{Token: 1}, lock.ErrConfig},
 		"same value":     {1, lock.Held{Token: 2}, lock.ErrConfig},

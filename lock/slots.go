@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// DefaultSlotTTL is the TTL of a reservation where none is given.
-const DefaultSlotTTL = 60 * time.Second
-
 // SlotsConfig describes one sequence of slots.
 type SlotsConfig[T any] struct {
 	// Next returns the value after v: required. It must return in bounded time and
@@ -26,7 +23,7 @@ type SlotsConfig[T any] struct {
 	// Store separates sequences that share a Table: it is the prefix of their keys
 	// ("slots/17"). "" = "slots".
 	Store string
-	// TTL of a reservation when Reserve is given none. 0 = DefaultSlotTTL (60 s);
+	// TTL of a reservation when Reserve is given none. 0 = 60 s;
 	// negative is refused.
 	TTL time.Duration
 	// MaxSteps is how many values one Reserve may find taken. 0 = 100,000; negative
@@ -76,8 +73,7 @@ type walk[T any] struct {
 	freed uint64 // what the Table had freed when it began
 }
 
-// NewSlots returns a sequence without a last value. It returns [ErrConfig] or
-// [ErrDuration] for a bad config.
+// NewSlots returns a sequence without a last value, or [ErrConfig] for a bad config.
 func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 	if cfg.Next == nil {
 		return nil, fmt.Errorf("%w: SlotsConfig.Next is nil", ErrConfig)
@@ -86,13 +82,13 @@ func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 		return nil, fmt.Errorf("%w: SlotsConfig.MaxSteps is negative", ErrConfig)
 	}
 	if cfg.TTL < 0 {
-		return nil, ErrDuration
+		return nil, errDuration
 	}
 	if cfg.StartFrom == nil {
 		cfg.StartFrom = func(context.Context) (v T, err error) { return v, nil }
 	}
 	cfg.Store, cfg.MaxSteps = cmp.Or(cfg.Store, "slots"), cmp.Or(cfg.MaxSteps, 100_000)
-	cfg.TTL, cfg.Table = cmp.Or(cfg.TTL, DefaultSlotTTL), cmp.Or(cfg.Table, new(Table))
+	cfg.TTL, cfg.Table = cmp.Or(cfg.TTL, time.Minute), cmp.Or(cfg.Table, new(Table))
 	return &Slots[T]{cfg: cfg, open: make(map[uint64]*Reservation[T])}, nil
 }
 
@@ -101,7 +97,7 @@ func NewSlots[T any](cfg SlotsConfig[T]) (*Slots[T], error) {
 // become free: see [Slots.Watch].
 //
 // Errors, with nothing reserved: [ErrNoFreeSlot] after MaxSteps; the error of ctx,
-// which is looked at before every step; [ErrDuration]; whatever StartFrom returned.
+// which is looked at before every step; [ErrConfig]; whatever StartFrom returned.
 func (s *Slots[T]) Reserve(ctx context.Context, opt Options) (*Reservation[T], error) {
 	opt.TTL = cmp.Or(opt.TTL, s.cfg.TTL)
 	if end(ctx) != nil {
@@ -331,7 +327,7 @@ func (s *Slots[T]) Snapshot() (state SlotsState[T]) {
 // Restore brings a snapshot back and returns the reservations in the order of
 // state.Open; one that has expired meanwhile is nil, and its value is free. Use it
 // before the first Reserve. It returns, without effect, [ErrConfig] if these Slots are in use, or
-// a token is zero or repeated, [ErrDuration] for a negative TTL, or a [*LockedError] if another
+// a token is zero or repeated, or a TTL negative, or a [*LockedError] if another
 // lease of the table has one of the keys, or a waiter wants it.
 func (s *Slots[T]) Restore(state SlotsState[T]) (all []*Reservation[T], err error) {
 	held := make([]Held, len(state.Open))

@@ -337,10 +337,10 @@ func TestSlotsConfigIsChecked(t *testing.T) {
 	_, err = lock.NewSlots(lock.SlotsConfig[int]{Next: plusOne, MaxSteps: -1})
 	require.ErrorIs(t, err, lock.ErrConfig)
 	_, err = lock.NewSlots(lock.SlotsConfig[int]{Next: plusOne, TTL: -1})
-	require.ErrorIs(t, err, lock.ErrDuration)
+	require.ErrorIs(t, err, lock.ErrConfig)
 	s := newSlots(t, lock.SlotsConfig[int]{})
 	_, err = s.Reserve(t.Context(), lock.Options{TTL: -1})
-	require.ErrorIs(t, err, lock.ErrDuration)
+	require.ErrorIs(t, err, lock.ErrConfig)
 	require.Empty(t, s.Snapshot().Open)
 }
 

@@ -16,7 +16,7 @@ type Options struct {
 	// detection.
 	Owner string
 	// TTL is how long the lease lasts after the grant or the last Extend. 0 = until
-	// unlocked; negative is refused with [ErrDuration]. A TTL too large for the
+	// unlocked; negative is refused with [ErrConfig]. A TTL too large for the
 	// clock (centuries) counts as 0.
 	TTL time.Duration
 
@@ -83,7 +83,7 @@ func (t *Table) RaiseToken(above uint64) {
 
 // TryAcquire takes all keys or none, without waiting. Keys may come in any order
 // and repeat. It returns [*LockedError] when one of them is held, even by the same
-// owner, or promised to a waiter; [ErrEmptyKey] or [ErrDuration] for bad input.
+// owner, or promised to a waiter; [ErrEmptyKey] or [ErrConfig] for bad input.
 func (t *Table) TryAcquire(opt Options, keys ...string) (Lease, error) {
 	return t.take(opt, keys, true)
 }
@@ -128,7 +128,7 @@ func (t *Table) Break(key string) (Held, error) {
 // key is returned as it came.
 func checked(opt Options, keys []string) ([]string, error) {
 	if opt.TTL < 0 {
-		return nil, ErrDuration
+		return nil, errDuration
 	}
 	if len(keys) == 0 || slices.Contains(keys, "") {
 		return nil, ErrEmptyKey

@@ -62,7 +62,7 @@ func TestBadInputChangesNothing(t *testing.T) {
 	}{
 		"no key":       {lock.Options{}, nil, lock.ErrEmptyKey},
 		"empty key":    {lock.Options{}, []string{"a", ""}, lock.ErrEmptyKey},
-		"negative TTL": {lock.Options{TTL: -1}, []string{"a"}, lock.ErrDuration},
+		"negative TTL": {lock.Options{TTL: -1}, []string{"a"}, lock.ErrConfig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := table.Acquire(ctx, c.opt, c.keys...)
@@ -76,8 +76,8 @@ func TestBadInputChangesNothing(t *testing.T) {
 		})
 	}
 	l := try(t, table, lock.Options{}, "a")
-	require.ErrorIs(t, l.Extend(0), lock.ErrDuration)
-	require.ErrorIs(t, l.Extend(-1), lock.ErrDuration)
+	require.ErrorIs(t, l.Extend(0), lock.ErrConfig)
+	require.ErrorIs(t, l.Extend(-1), lock.ErrConfig)
 	require.True(t, l.Held())
 	require.Equal(t, uint64(1), l.Token(), "nothing was granted before")
 	require.Len(t, table.List(), 1)

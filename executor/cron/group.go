@@ -113,7 +113,7 @@ func (c *Cron) stand() (time.Duration, <-chan struct{}) {
 			}
 			return min(c.look, time.Until(leader.Until)/3), changed
 		}
-		if c.endTerm(); leader.ID != "" {
+		if c.endTerm(); leader.Owner != "" {
 			return c.look, changed // at the executor, which may have ended
 		}
 	}

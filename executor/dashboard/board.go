@@ -148,7 +148,7 @@ func (b *board) scheduled() (s scheduled) {
 	}
 	for _, e := range b.cfg.Elections {
 		l, _ := e.Leader()
-		s.Leaders = append(s.Leaders, wireLeader{e.Name, l.ID, l.Epoch, l.Since, l.Until})
+		s.Leaders = append(s.Leaders, wireLeader{e.Name, l.Owner, l.Token, l.Since, l.Until})
 	}
 	return s
 }
