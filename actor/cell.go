@@ -104,7 +104,8 @@ func (c *cell) begin() {
 	c.system.start(c)
 }
 
-// here calls handle on the goroutine of the caller, who has the turn.
+// here runs handle on the goroutine of the caller, who has set turn. If messages have come meanwhile, a new goroutine
+// goes on with them.
 func (c *cell) here(handle func()) {
 	defer func() {
 		if c.turn.Add(-1) > 0 {

@@ -167,8 +167,8 @@ func (d *fullDisk) begin(missed int) {
 	}
 }
 
-// expectRoom sees to it that the Logger learns of the room, if it lasts. The caller
-// holds mu.
+// expectRoom starts the timer after which it is logged that the disk has room again, unless it
+// is full by then. The caller holds mu.
 func (d *fullDisk) expectRoom() {
 	switch {
 	case d.over || !d.told:

@@ -49,7 +49,7 @@ func (t *Table) enter(o *op) {
 	t.expire(o)
 }
 
-// done is leave for a caller that holds no other mutex: it wakes who is to be woken.
+// done unlocks the table, and calls those who are to be woken. A caller with another mutex uses leave.
 func (t *Table) done(o *op) {
 	t.leave(o)
 	o.wakes.run()

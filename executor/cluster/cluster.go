@@ -27,7 +27,7 @@
 //   - Do waits for an owner, also before Start. When its context ends before the owner's answer
 //     it is executor.ErrUnknown.
 //
-// Census: none; see package fleet.
+// Census (goroutines, timers): none; see package fleet.
 package cluster
 
 import (

@@ -130,7 +130,7 @@ func number(v any) string {
 	return sign + s
 }
 
-// query makes a query of names and values, for any bytes.
+// query makes the query of a URL from pairs of a name and a value, escaped. Empty values are left out.
 func query(pairs ...string) template.URL {
 	q := make(url.Values, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -278,8 +278,8 @@ func (o *observation) instruments() error {
 // silence is how long a collection waits for the shards, so that it is over before who collects gives up.
 const silence = 2 * time.Second
 
-// collect is called by the provider. Whether the executor is healthy is said above all when it does not
-// answer. With an error some readers send nothing at all, also of others, so that is told elsewhere.
+// collect is called by the provider. When the figures can't be read, it still reports whether the executor is healthy.
+// It returns no error, because some readers would then send no metrics at all: OpenTelemetry's handler gets that.
 func (o *observation) collect(ctx context.Context, to metric.Observer) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()

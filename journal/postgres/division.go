@@ -252,8 +252,7 @@ func indivisible(key string) error {
 	return fmt.Errorf("%w: state key %q is of no kind that this version knows; only as many partitions as there are can have it", ErrIndivisible, key)
 }
 
-// cutSized takes apart the length of a name, the name, and what follows, with a slash after
-// each of the two.
+// cutSized splits "LENGTH/NAME/REST".
 func cutSized(s string) (name, rest string, ok bool) {
 	size, s, ok := strings.Cut(s, "/")
 	n, err := strconv.Atoi(size)

@@ -55,7 +55,8 @@ func (h *notifier) transaction(partition int) bool {
 	return false
 }
 
-// transactions gives the hints that are due for transactions.
+// transactions hints at the partitions into which transactions of users have written lately: twice each, because
+// nothing tells of their commits.
 func (h *notifier) transactions() {
 	h.mu.Lock()
 	partitions := slices.Sorted(maps.Keys(h.later))

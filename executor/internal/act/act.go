@@ -9,7 +9,7 @@
 //   - It counts what it has done, also when it ends with an error; one more visit to a shard, or
 //     one more commit of dead letters, may follow.
 //
-// Any goroutine may call all methods, at any time. Census: none; see packages dead and pause.
+// Any goroutine may call all methods, at any time. Census (goroutines, timers): none; see packages dead and pause.
 package act
 
 import (

@@ -172,7 +172,7 @@ func must(what string, err error) error {
 	return errors.New("it must be " + what)
 }
 
-// textOf reads a text, or the one in an object.
+// textOf reads a text. For a field that is tagged each=NAME it is the text under NAME in an object.
 func textOf(text json.RawMessage, f field) (said string, err error) {
 	if f.each == "" {
 		return TextIn(text)

@@ -172,7 +172,8 @@ func appendNumber(b []byte, f float64) []byte {
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
 }
 
-// appendObject appends a text in an object, and what job it names if it is of an owner.
+// appendObject appends {"NAME": text} for a field that is tagged each=NAME, and the queue and id in that text if the
+// tag says owner.
 func appendObject(b []byte, text string, f field) []byte {
 	b = appendText(append(append(append(b, `{"`...), f.each...), `":`...), text)
 	if queue, id, ok := JobOf(text); ok && f.owner {

@@ -127,7 +127,8 @@ func (g *Graph) search(by Owner) []lock.Hop {
 	return path(by, by, waits, stuck, make(map[Owner]bool))
 }
 
-// stuck reports whether a wait has no end, as long as some jobs are stuck.
+// stuck reports whether the wait can't end if the jobs for which stuck is true never move: with Any, if all of On are
+// stuck, and otherwise if one of them is.
 func (w *Wait) stuck(stuck func(Owner) bool) bool {
 	if w.Any {
 		return len(w.On) > 0 && !slices.ContainsFunc(w.On, func(o Owner) bool { return !stuck(o) })

@@ -20,10 +20,8 @@ var (
 	// opens. With a Witness, which may be nil, Config.Advanced.EventBuffer must not be below zero.
 	Open any
 
-	// OpenCluster, ClusterOf and Part are what package cluster is the door to. The first is a
-	// func(executor.Config, of any, fleet.Inspector, enqueue, followUp, start, stop, failing, quota.Processes), with the functions
-	// of cluster.Cluster, which returns what cluster.Open does, and the
-	// next ones are the functions of these names, Carry with its queue and items as any.
+	// What package cluster calls for its functions Open, Carry, Of and Part, and to have permits
+	// lapse. The first two take types of package executor, which can't be named here.
 	OpenCluster any
 	Carry       any
 	ClusterOf   func(x any) any

@@ -71,8 +71,7 @@ func (b *Backlog) full(c *quota, more shard.Weight) *Full {
 	return e
 }
 
-// StallAfter is how long nothing may end, while calls are refused or wait, before
-// that is told.
+// StallAfter is how long calls may be refused, or wait, while no payload ends, before that is logged.
 const StallAfter = time.Minute
 
 // Stall is a limit that stands still.

@@ -8,7 +8,7 @@
 //	         locked at its position ([Lock])
 //
 // Nothing waits on this way but for room, and nothing is undone on it. Only Complete calls user
-// code: it computes keys, on the goroutine of the handler. Census: none.
+// code: it computes keys, on the goroutine of the handler. Census (goroutines, timers): none.
 package followup
 
 import (

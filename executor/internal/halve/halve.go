@@ -11,7 +11,7 @@
 //   - What is left to be done is known at any moment: user code that ends the goroutine ends one
 //     call, and the next goroutine goes on with the others.
 //
-// One goroutine at a time uses a Run. Census: none.
+// One goroutine at a time uses a Run. Census (goroutines, timers): none.
 package halve
 
 import (

@@ -243,7 +243,7 @@ func (l *Lanes) Before(id string, queue uint32) (job admit.Owner, ahead int, ok 
 	return admit.Owner{Queue: l.queues[first], ID: id}, ahead, first != queue && (wake != nil || !asked)
 }
 
-// maxAhead is how many payloads Before counts: nobody waits long for who asks.
+// maxAhead bounds what Before counts, so that it does not hold the mutex for long.
 const maxAhead = 1 << 16
 
 // Condition has the jobs of a queue wait for their turn in lanes that it shares.
@@ -268,8 +268,9 @@ func (c *Condition) Enter(_ context.Context, cl *admit.Claim) (admit.Hold, error
 	return &hold{c.Lanes, cl.By.ID}, nil
 }
 
-// Aside implements [admit.Condition]: who waits for its turn keeps nobody waiting. One that is
-// to be forgotten waits for nothing until it asks again: the circle that it has closed is open.
+// Aside implements [admit.Condition]. A job that waits for its turn blocks nobody, so there is nothing
+// to give back. With forget it no longer counts as waiting until it asks again: that opens the circle
+// that it has closed.
 func (c *Condition) Aside(by admit.Owner, forget bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

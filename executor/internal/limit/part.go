@@ -120,7 +120,7 @@ func (p *part) yield() {
 	}
 }
 
-// plan says when to ask.
+// plan sets when this part asks the cluster for permits next, if it has to.
 func (p *part) plan(now int64) {
 	k := p.key
 	p.drop(now)

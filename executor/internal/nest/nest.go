@@ -2,7 +2,7 @@
 //
 // A panic becomes an error where it is, so that those outside can tell of it. Calls of one next
 // never overlap, and none goes on when what is around it has returned: two runs of an id would
-// overlap. All of it may be called from any goroutine. Census: none.
+// overlap. All of it may be called from any goroutine. Census (goroutines, timers): none.
 package nest
 
 import (

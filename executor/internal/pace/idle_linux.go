@@ -27,7 +27,7 @@ func processorTimes() (used, machine time.Duration, ok bool) {
 const tick = 10 * time.Millisecond
 
 // idleOf reads the first line of /proc/stat: "cpu", then the ticks of user, nice,
-// system, idle and iowait. A processor that waits for a disk may be used.
+// system, idle and iowait. What waits for a disk counts as idle.
 func idleOf(stat []byte) (idle time.Duration, ok bool) {
 	fields := bytes.Fields(stat)
 	if len(fields) < 6 || string(fields[0]) != "cpu" {

@@ -22,7 +22,7 @@
 //
 // A start that was not used is lost, unless it was the last one that was given, and its return is heard of.
 // Which process gets the next one is a matter of who asks. While processes differ in the law of a key, as in a deploy,
-// the fastest one counts. Census: none.
+// the fastest one counts. Census (goroutines, timers): none.
 package quota
 
 import (

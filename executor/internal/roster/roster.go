@@ -13,7 +13,7 @@
 // # Concurrency
 //
 // Queues are registered one at a time, under Arranging, which waits for the disk. A delivery loads
-// one pointer and takes no lock. Any goroutine may ask. Census: none.
+// one pointer and takes no lock. Any goroutine may ask. Census (goroutines, timers): none.
 package roster
 
 import (

@@ -185,7 +185,7 @@ func (s *Slots[V]) await(r *reserved[V]) {
 	})
 }
 
-// exhume returns what the journal is to forget of the buried: those that have ended.
+// exhume returns what deletes the journal's records of those slots of the buried that have ended since the last call.
 func (s *Slots[V]) exhume() (gone []journal.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -142,7 +142,8 @@ func (c *Condition) Waits(by admit.Owner) []admit.Wait {
 // Has implements [admit.Possessor]: one that stands in several lines keeps others waiting.
 func (c *Condition) Has(by admit.Owner) bool { return c.place(by) != nil }
 
-// Called implements [admit.Caller]. A job of several keys may be first at one that is free.
+// Called implements [admit.Caller]: it returns the ids that may keep others from a free key, as one does that waits
+// for several keys and is first in the line of that one.
 func (c *Condition) Called(queue string) (ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -103,7 +103,8 @@ func (j *Judge) of(it *shard.Item, said *error) {
 	j.fail(it, wish)
 }
 
-// grant fills in an outcome that is not a failure, and that a stop leaves alone.
+// grant fills in the outcome that a handler has asked for, if that is no failure. It counts during a stop, too, which
+// otherwise makes an interruption of an error.
 func (j *Judge) grant(it *shard.Item, wish Wish, err error) bool {
 	out := &it.Outcome
 	if wish.Asks != nil {

@@ -11,7 +11,7 @@
 //     written down even on a disk that is short of room, if there is any.
 //
 // The [Rules] of a queue do not change once it is registered. A [Judge] belongs to the goroutine of a
-// worker, and user code runs under no lock. Census: none.
+// worker, and user code runs under no lock. Census (goroutines, timers): none.
 package verdict
 
 import (

@@ -4,7 +4,7 @@ import "github.com/strandjobs/strand/journal/internal/format"
 
 // PositionSet is a set of positions that takes memory only around those it
 // holds: a job that waits for a year keeps old positions in use. Pages are small,
-// because a file that was made to do harm has a mark of three bytes on each.
+// because in a hostile file each mark, of three bytes, may be on a page of its own.
 type PositionSet map[format.Position]*[positionPage / 64]uint64
 
 const positionPage = 1 << 9

@@ -98,7 +98,7 @@ func (b *Writer) MarkEnded(p format.Position) {
 	b.last = p
 }
 
-// Seal joins the block and stamps it.
+// Seal puts entries and marks into one value, writes the header with the epoch, and returns it for the commit.
 func (b *Writer) Seal(epoch uint64) []byte {
 	value := b.Join()
 	b.Stamp(value, epoch)

@@ -136,7 +136,7 @@ func (l *Logged) small(t *Transaction) bool {
 // that is written again, because others are mostly in the same one.
 func (t *Transaction) weighs() int { return t.takes() + 64 + len(t.Changes)<<10 }
 
-// wait keeps t, whose bytes it may keep, until it is given over.
+// wait queues t for bbolt, and lets reads see its changes. It keeps the slices of t until they are committed.
 func (l *Logged) wait(t *Transaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
