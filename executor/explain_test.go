@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // A crowd at one key, and one that holds it many times, is counted and not listed:
@@ -34,10 +35,10 @@ func TestExplainACrowd(t *testing.T) {
 		e := explain(t, x, "q", "job 7")
 		require.Len(t, e.Keys, 1)
 		for _, k := range []inspect.KeyLockStatus{e.Keys[0], lockedKeys(x)[0]} {
-			require.Len(t, k.Locks, inspect.MaxListed)
-			require.Len(t, k.Waiting, inspect.MaxListed)
-			require.Equal(t, crowd-inspect.MaxListed, k.MoreLocks)
-			require.Equal(t, crowd-inspect.MaxListed, k.MoreWaiting)
+			require.Len(t, k.Locks, brief.Most)
+			require.Len(t, k.Waiting, brief.Most)
+			require.Equal(t, crowd-brief.Most, k.MoreLocks)
+			require.Equal(t, crowd-brief.Most, k.MoreWaiting)
 		}
 		text := e.String()
 		assert.Less(t, len(text), 2000)
@@ -65,7 +66,7 @@ func TestExplainManyKeys(t *testing.T) {
 		enqueue(t, q, "1", "")
 		synctest.Wait()
 		e := explain(t, x, "q", "1")
-		require.Len(t, e.Keys, inspect.MaxListed)
+		require.Len(t, e.Keys, brief.Most)
 		require.Equal(t, 900, e.More)
 		assert.Less(t, len(e.String()), 2000)
 		assert.Contains(t, e.String(), "; and 990 more of that kind")
@@ -91,8 +92,8 @@ func TestExplainACrowdOfEquals(t *testing.T) {
 		e := explain(t, x, "q", "job 499")
 		require.Equal(t, inspect.JobWaiting, e.State)
 		require.Len(t, e.Unique, 1)
-		require.Len(t, e.Unique[0].Waiters, inspect.MaxListed)
-		require.Equal(t, 499-inspect.MaxListed, e.Unique[0].More)
+		require.Len(t, e.Unique[0].Waiters, brief.Most)
+		require.Equal(t, 499-brief.Most, e.Unique[0].More)
 		assert.Less(t, len(e.String()), 2000)
 		assert.Contains(t, e.String(), " more")
 		close(running)

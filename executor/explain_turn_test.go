@@ -14,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // busyFor is a handler that goes on until its context ends.
@@ -111,9 +112,9 @@ func TestWhyOthersComeFirst(t *testing.T) {
 
 // A text has an end, however many queues come first, and whatever a later version says.
 func TestTextsOfTurns(t *testing.T) {
-	names := slices.Repeat([]string{strings.Repeat("q", 999)}, inspect.MaxListed)
+	names := slices.Repeat([]string{strings.Repeat("q", 999)}, brief.Most)
 	text := inspect.Turn{Reason: "priority", Of: 7, Before: names, More: 3}.String()
 	assert.Less(t, len(text), 2000)
-	assert.Contains(t, text, fmt.Sprintf("and %d more", inspect.MaxListed-10+3))
+	assert.Contains(t, text, fmt.Sprintf("and %d more", brief.Most-10+3))
 	assert.Equal(t, "all 7 workers are busy", inspect.Turn{Reason: "of a later version", Of: 7}.String())
 }

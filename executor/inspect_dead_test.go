@@ -16,6 +16,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -25,7 +26,7 @@ func deadPages(t testing.TB, x *executor.Executor, query inspect.JobQuery, betwe
 	for {
 		page, err := x.Inspect().Dead(t.Context(), query)
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(page.Dead), cmp.Or(query.Limit, inspect.DefaultListLimit))
+		require.LessOrEqual(t, len(page.Dead), cmp.Or(query.Limit, brief.PageRows))
 		rows = append(rows, page.Dead...)
 		if page.Next == "" {
 			return rows

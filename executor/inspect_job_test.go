@@ -14,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 func jobDetail(t testing.TB, x *executor.Executor, queue, id string) inspect.JobDetail {
@@ -111,13 +112,13 @@ func TestTheLastDeathOfMany(t *testing.T) {
 		}, executor.QueueConfig[int]{})
 		require.NoError(t, err)
 		start(t, x)
-		for i := range inspect.MaxListed + 5 {
+		for i := range brief.Most + 5 {
 			enqueue(t, q, "id", i)
 			time.Sleep(time.Second)
 		}
 		d := jobDetail(t, x, "q", "id")
-		require.Equal(t, []int{inspect.MaxListed, 5}, []int{len(d.Dead), d.MoreDead})
-		require.Equal(t, fmt.Sprint("cancelled: boom ", inspect.MaxListed+4), d.LastError)
+		require.Equal(t, []int{brief.Most, 5}, []int{len(d.Dead), d.MoreDead})
+		require.Equal(t, fmt.Sprint("cancelled: boom ", brief.Most+4), d.LastError)
 		require.Equal(t, explain(t, x, "q", "id"), d.Explanation)
 		require.Equal(t, 1, d.Attempt)
 		stop(t, x)
@@ -196,7 +197,7 @@ func TestLowkiq_L19_SeveralIDs(t *testing.T) {
 		none, err := x.Inspect().JobsByID(t.Context(), "q")
 		require.NoError(t, err)
 		require.Empty(t, none)
-		_, err = x.Inspect().JobsByID(t.Context(), "q", make([]string, inspect.DefaultListLimit+1)...)
+		_, err = x.Inspect().JobsByID(t.Context(), "q", make([]string, brief.PageRows+1)...)
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 		_, err = x.Inspect().JobsByID(t.Context(), "q", "later", "")
 		require.ErrorIs(t, err, executor.ErrInvalidID)
@@ -473,7 +474,7 @@ func TestJobIsBounded(t *testing.T) {
 			require.LessOrEqual(t, raw, 1<<20)
 		}
 		d := jobDetail(t, x, "q", "id")
-		require.Len(t, d.Waiting, inspect.MaxListed)
+		require.Len(t, d.Waiting, brief.Most)
 		require.Equal(t, 50, d.More)
 		require.Len(t, d.Raw, 256)
 		check(d.Waiting)
@@ -481,7 +482,7 @@ func TestJobIsBounded(t *testing.T) {
 		synctest.Wait()
 		d = jobDetail(t, x, "q", "id")
 		require.Equal(t, inspect.JobDead, d.State)
-		require.Len(t, d.Dead, inspect.MaxListed)
+		require.Len(t, d.Dead, brief.Most)
 		require.Equal(t, 50, d.MoreDead)
 		var dead []inspect.PayloadInfo
 		for _, p := range d.Dead {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -24,7 +25,7 @@ func pages(t testing.TB, x *executor.Executor, query inspect.JobQuery, between f
 	for {
 		page, err := x.Inspect().Jobs(t.Context(), query)
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(page.Jobs), cmp.Or(query.Limit, inspect.DefaultListLimit))
+		require.LessOrEqual(t, len(page.Jobs), cmp.Or(query.Limit, brief.PageRows))
 		rows = append(rows, page.Jobs...)
 		if page.Next == "" {
 			return rows

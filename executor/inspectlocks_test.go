@@ -12,6 +12,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 func TestLockedKeysInPages(t *testing.T) {
@@ -37,7 +38,7 @@ func TestLockedKeysInPages(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, all)
-	_, _, err := x.Inspect().LockedKeys("", inspect.MaxListLimit+1)
+	_, _, err := x.Inspect().LockedKeys("", brief.MaxRows+1)
 	require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
 )
@@ -27,7 +28,7 @@ func words(_, payload string) []string { return strings.Fields(payload) }
 
 // lockedKeys are those of an executor that has not stopped, and no more than a page has.
 func lockedKeys(x *executor.Executor) []inspect.KeyLockStatus {
-	page, more, err := x.Inspect().LockedKeys("", inspect.MaxListLimit)
+	page, more, err := x.Inspect().LockedKeys("", brief.MaxRows)
 	if err != nil || more > 0 {
 		panic(fmt.Sprintf("the keys that are locked, but for %d: %v", more, err))
 	}

@@ -162,7 +162,7 @@ func lockedKeys(x *executor.Executor) (all []inspect.KeyLockStatus) {
 	for after, more := "", 1; more > 0; {
 		var page []inspect.KeyLockStatus
 		var err error
-		if page, more, err = x.Inspect().LockedKeys(after, inspect.MaxListLimit); err != nil {
+		if page, more, err = x.Inspect().LockedKeys(after, 1000); err != nil {
 			say("x locked keys: %v", err)
 		}
 		for _, k := range page {

@@ -63,7 +63,7 @@ func (w *world) takeCensus() {
 
 // look takes in what there is of some ids, a list at a time.
 func (w *world) look(c *census, q *queue, ids []string) bool {
-	for some := range slices.Chunk(ids, inspect.DefaultListLimit) {
+	for some := range slices.Chunk(ids, 25) {
 		jobs, err := w.x.Inspect().JobsByID(context.Background(), q.name, some...)
 		if err != nil {
 			w.fail("Inspector.JobsByID: %v", err)

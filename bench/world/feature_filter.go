@@ -113,7 +113,7 @@ func (w *world) picksOne(f inspect.JobFilter, id, why string, enqueued time.Time
 // listed compares what a filter picks with lists of the same query, in some order.
 func (w *world) listed(q *queue, f inspect.JobFilter, of []inspect.JobState, jobs, letters []string) {
 	ctx, at := context.Background(), w.epoch
-	query := inspect.JobQuery{Queue: q.name, Filter: f, States: of, Limit: inspect.MaxListLimit}
+	query := inspect.JobQuery{Queue: q.name, Filter: f, States: of, Limit: 1000}
 	query.Order = []inspect.Order{
 		inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads,
 	}[at%5]

@@ -191,7 +191,7 @@ func (w *world) noneIsReady() {
 // noneSleeps: what stands aside waits for something. All jobs are asked for: a list of those that stand
 // aside leaves out shards whose figures have none.
 func (w *world) noneSleeps(q *queue) {
-	page, err := w.x.Inspect().Jobs(context.Background(), inspect.JobQuery{Queue: q.name, Limit: inspect.MaxListLimit})
+	page, err := w.x.Inspect().Jobs(context.Background(), inspect.JobQuery{Queue: q.name, Limit: 1000})
 	if err != nil {
 		return
 	}

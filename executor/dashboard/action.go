@@ -20,6 +20,7 @@ import (
 	"github.com/strandjobs/strand/executor/cluster"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
@@ -299,7 +300,7 @@ func (s *site) listed(ctx context.Context, o *order, of string) (string, error) 
 		return "all " + all, nil
 	}
 	p := queuePage{list: o.list}
-	p.Limit, p.Whole = inspect.MaxListLimit, true
+	p.Limit, p.Whole = brief.MaxRows, true
 	err = s.fill(ctx, &p, time.Now())
 	n, late := len(p.Jobs)+len(p.Dead), errors.Is(err, context.DeadlineExceeded) // a person may go on without the number
 	switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/each"
 )
 
@@ -111,7 +112,7 @@ func paramsOf(r *http.Request, names ...string) (*params, error) {
 	p := &params{Values: q}
 	p.flag("desc") // what is there makes sense, or nothing is looked at
 	p.flag("stacks")
-	p.limit(inspect.MaxListLimit)
+	p.limit(brief.MaxRows)
 	p.patience()
 	return p, p.err
 }
@@ -225,7 +226,7 @@ func (s api) list(of func(inspect.Inspector, context.Context, inspect.JobQuery) 
 		page, err := of(s.x.Inspect(), r.Context(), inspect.JobQuery{
 			Queue: p.Get("queue"), States: statesOf(p.Values), Order: inspect.Order(p.Get("order")), Descending: p.flag("desc"),
 			Filter: inspect.JobFilter{IDPrefix: p.Get("prefix"), ErrorContains: p.Get("error")},
-			Limit:  p.limit(inspect.MaxListLimit), Cursor: p.Get("cursor"), Patience: p.patience(),
+			Limit:  p.limit(brief.MaxRows), Cursor: p.Get("cursor"), Patience: p.patience(),
 		})
 		for i := range page.Jobs {
 			admin.Hide(&page.Jobs[i].PayloadInfo)
@@ -284,7 +285,7 @@ func (s api) find(r *http.Request, p *params) (any, error) {
 }
 
 func (s api) running(r *http.Request, p *params) (any, error) {
-	return s.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(inspect.MaxListLimit)})
+	return s.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(brief.MaxRows)})
 }
 
 // keys answers with a part of a list of keys, by the name of the list: its cursor is the
@@ -295,7 +296,7 @@ func keys[S any](s api, name string, read func(inspect.Inspector, string, int) (
 		if err != nil {
 			return nil, fmt.Errorf("%w: %q", inspect.ErrInvalidCursor, clip(p.Get("cursor"), 40))
 		}
-		page, more, err := read(s.x.Inspect(), string(after), p.limit(inspect.MaxListLimit))
+		page, more, err := read(s.x.Inspect(), string(after), p.limit(brief.MaxRows))
 		answer := map[string]any{name: page, "more": more}
 		if n := len(page); more > 0 && n > 0 {
 			answer["next"] = base64.RawURLEncoding.EncodeToString([]byte(key(page[n-1])))
@@ -305,6 +306,6 @@ func keys[S any](s api, name string, read func(inspect.Inspector, string, int) (
 }
 
 func (s api) slots(_ *http.Request, p *params) (any, error) {
-	held, more, err := s.x.Inspect().Slots(p.limit(inspect.MaxListLimit))
+	held, more, err := s.x.Inspect().Slots(p.limit(brief.MaxRows))
 	return map[string]any{"slots": held, "more": more}, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/cron"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/serving"
 )
 
@@ -77,7 +78,7 @@ func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.Run
 		defer share.Leave()
 	}
 	most := query.Limit
-	query.Limit = inspect.MaxListLimit // some may not be seen
+	query.Limit = brief.MaxRows // some may not be seen
 	list, err := b.x.Inspect().Running(ctx, query)
 	if err == nil {
 		list.Running, err = seen(b.gate, r, list.Running, func(r inspect.Running) string { return r.Queue })

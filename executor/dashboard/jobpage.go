@@ -44,7 +44,7 @@ func (s pages) job(r *http.Request) (page, error) {
 	}
 	p.Why = s.why(r, d.Explanation)
 	// What the worker says that has the job in hand, if there is one.
-	list, _ := s.x.Inspect().Running(r.Context(), inspect.RunningQuery{Queue: d.Queue, Limit: inspect.MaxListLimit})
+	list, _ := s.x.Inspect().Running(r.Context(), inspect.RunningQuery{Queue: d.Queue, Limit: brief.MaxRows})
 	for i, running := range list.Running {
 		if slices.ContainsFunc(running.Jobs, func(j inspect.RunningJob) bool { return j.ID == d.ID }) {
 			p.Running = &list.Running[i]

@@ -17,6 +17,7 @@ import (
 	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/dashboard"
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 // ids are those of a page's rows, in order.
@@ -233,7 +234,7 @@ func TestTheQuestionCountsWhatIsMeant(t *testing.T) {
 			asked("verb=delete&queue=q&tab=parked&scope=filtered&prefix=a"))
 		require.Equal(t, "Send all 0 jobs of halts that retry to the morgue?", asked("verb=kill-failed&queue=halts&tab=retrying&scope=all"))
 		require.Contains(t, s.post(url.Values{"confirm": {"yes"}}, "verb", "delete", "queue", "q", "tab", "parked", "scope", "all"), "2 payloads deleted.")
-		for i := range inspect.MaxListLimit + 1 {
+		for i := range brief.MaxRows + 1 {
 			id := fmt.Sprintf("p%04d", i)
 			enqueue(t, q, id, "", executor.In(time.Hour))
 		}
@@ -423,7 +424,7 @@ func TestDashboard_L24_WhatAllWorkersDo(t *testing.T) {
 func TestAQuestionAboutMany(t *testing.T) {
 	x := open(t, executor.Config{})
 	q := queue(t, x, "q", nil, executor.QueueConfig[string]{})
-	for i := range inspect.MaxListLimit + 1 {
+	for i := range brief.MaxRows + 1 {
 		enqueue(t, q, fmt.Sprintf("a-%04d", i), "")
 	}
 	enqueue(t, q, "b", "")

@@ -167,7 +167,7 @@ func RequireRetries(x *Executor, queue Named, id string, pauses ...time.Duration
 func RequireBuried(x *Executor, queue Named, id, text string) {
 	x.t.Helper()
 	var dead []inspect.DeadPayload
-	for query := (inspect.JobQuery{Queue: queue.Name(), Limit: inspect.MaxListLimit}); ; {
+	for query := (inspect.JobQuery{Queue: queue.Name(), Limit: brief.MaxRows}); ; {
 		page, err := x.Inspect().Dead(context.Background(), query)
 		if err != nil {
 			x.t.Fatalf("executortest: %s: %v", queue.Name(), err)

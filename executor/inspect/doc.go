@@ -22,6 +22,6 @@
 //   - That an Inspector gets no more methods: one in a test should embed the interface.
 //
 // Errors that these comments name without a package are of package executor, except for the
-// three of this one. A list has [MaxListed] entries at most where its comment says so, and a
+// three of this one. A list has 100 entries at most where its comment says so, and a
 // field More counts the rest.
 package inspect

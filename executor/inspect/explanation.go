@@ -24,7 +24,7 @@ type Explanation struct {
 	// Keys are the keys that block the job, with the jobs that have locked them or
 	// whose turn comes first.
 	Keys []KeyLockStatus
-	// Unique are the leases that the job waits for, with up to MaxListed waiters each.
+	// Unique are the leases that the job waits for, with up to 100 waiters each.
 	Unique []LeaseStatus `wire:"leases"`
 	// Behind is the job, as queue/id, that the job waits for in lanes that its queue
 	// shares with others: the one that runs or comes first there; see
@@ -44,7 +44,7 @@ type Explanation struct {
 	// Turn says why no worker has taken the job, when it is ready; nil: a worker is
 	// about to, or the job waits within Config.Advanced.TimerSlack.
 	Turn *Turn
-	// More is how many keys, leases or slots there are beyond the MaxListed that are
+	// More is how many keys, leases or slots there are beyond the 100 that are
 	// shown.
 	More int
 	Text string // all of it in one line, as String returns it
@@ -99,7 +99,7 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// Holdings are what a job has that others may wait for, MaxListed of each kind at
+// Holdings are what a job has that others may wait for, 100 of each kind at
 // most.
 type Holdings struct {
 	Keys   []string   `wire:",each=key"` // locked by Locks; those that Locks.Service keeps are not known
@@ -186,7 +186,7 @@ type Turn struct {
 	// may be above Of for a while after [executor.Queue.Tune].
 	Running, Of int
 
-	// Before names the queues with a job due that workers serve first, MaxListed at
+	// Before names the queues with a job due that workers serve first, 100 at
 	// most. It is set for priority and weight only.
 	Before []string `wire:",each=queue"`
 	More   int      // queues that are not in Before

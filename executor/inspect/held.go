@@ -64,11 +64,11 @@ type SlotHeld struct {
 // it does not print.
 type KeyLockStatus struct {
 	Key         string
-	Locks       []LockHeld // oldest first, MaxListed at most; none while it is kept for those in Called
+	Locks       []LockHeld // oldest first, 100 at most; none while it is kept for those in Called
 	MoreLocks   int        // that are not in Locks
-	Called      []string   `wire:",owner"` // jobs whose turn it is, MaxListed at most: they wait for a worker, and none in Waiting overtakes them
+	Called      []string   `wire:",owner"` // jobs whose turn it is, 100 at most: they wait for a worker, and none in Waiting overtakes them
 	MoreCalled  int        // that are not in Called
-	Waiting     []string   `wire:",owner"` // jobs that wait for it, first come first, MaxListed at most
+	Waiting     []string   `wire:",owner"` // jobs that wait for it, first come first, 100 at most
 	MoreWaiting int        // that are not in Waiting
 }
 

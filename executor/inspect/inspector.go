@@ -76,7 +76,7 @@ type Inspector interface {
 	// or the cause of ctx.
 	Explain(ctx context.Context, queue, id string) (Explanation, error)
 
-	// JobsByID is Job for up to DefaultListLimit ids of a queue, in their order, each once;
+	// JobsByID is Job for up to 25 ids of a queue, in their order, each once;
 	// ids with neither a job nor dead letters are left out. It goes through the morgue once
 	// for all of them, and the MiB of PayloadInfo.Raw is for all together. More ids are
 	// ErrInvalidQuery; the other errors are those of Job, but for ErrUnknownJob.
@@ -114,7 +114,7 @@ type Inspector interface {
 
 	// Limits shows each [executor.Limit], in the order in which they were made, with how it
 	// stands with some keys: one that is not in use has no jobs. Without keys it shows those in
-	// use, up to MaxListed for which most jobs wait. It answers after Stop, too. Of a cluster it
+	// use, up to 100 for which most jobs wait. It answers after Stop, too. Of a cluster it
 	// shows what this process knows.
 	Limits(keys ...string) []LimitStats
 

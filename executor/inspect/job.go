@@ -31,7 +31,7 @@ type JobDetail struct {
 	Failures []Failure // the last five of the job, oldest first; each cut as LastError is
 
 	// InHand are the payloads that a handler has, Waiting those behind them, in the
-	// order in which they will run: MaxListed of each, and More is how many there are
+	// order in which they will run: 100 of each, and More is how many there are
 	// beyond. One that ended while the detail was made is in neither.
 	InHand, Waiting []PayloadInfo
 	More            int
@@ -39,7 +39,7 @@ type JobDetail struct {
 	Holdings
 	Explanation Explanation // why it does not run, a moment later; see [Inspector.Explain]
 
-	// Dead are the dead letters of the id, MaxListed at most, and MoreDead how many
+	// Dead are the dead letters of the id, 100 at most, and MoreDead how many
 	// there are beyond. If the id has a job, only the first 10,000 of the morgue are
 	// searched: DeadUnread says that there are others.
 	Dead       []DeadPayload
@@ -109,7 +109,7 @@ type Running struct {
 	Queue  string
 	Worker int // its number, from 0; one that takes the place of another has one of its own
 	Jobs   []RunningJob
-	More   int // jobs that are not in Jobs, which has MaxListed at most
+	More   int // jobs that are not in Jobs, which has 100 at most
 
 	// Since is when the worker began with the run that these jobs are in: up to about a
 	// millisecond before their handler was called. Age is the time from then on.

@@ -30,17 +30,6 @@ const (
 	OrderDied Order = "died"
 )
 
-// What a page of a list has.
-const (
-	// DefaultListLimit is how many rows a page has if the query does not say.
-	DefaultListLimit = 25
-	// MaxListLimit is how many it has at most.
-	MaxListLimit = 1000
-	// MaxListed bounds the lists in what is said about a job or a key; a More field
-	// counts the rest.
-	MaxListed = 100
-)
-
 // JobFilter picks jobs, or dead letters, by what they are: those for which all
 // that is set is true. The zero JobFilter picks all.
 type JobFilter struct {
@@ -77,8 +66,8 @@ type JobQuery struct {
 	// jobs, it is refused.
 	DiedBefore time.Duration
 
-	// Limit is how many rows the page has at most. 0: DefaultListLimit; above
-	// MaxListLimit and below zero it is refused.
+	// Limit is how many rows the page has at most. 0: 25; above 1000 and
+	// below zero it is refused.
 	Limit int
 
 	// Cursor is JobPage.Next of the page before; "": the first page. Queue, Order and

@@ -17,11 +17,13 @@ import (
 	"github.com/strandjobs/strand/executor/internal/each"
 )
 
-// Listed is how many of a list [First] returns; longest is how many bytes of a name or an
-// error a line has.
+// What people are shown.
 const (
-	Listed  = 10
-	longest = 120
+	Listed   = 10   // of a list that [First] returns
+	Most     = 100  // of a list in what is said about a job or a key
+	PageRows = 25   // of a page, if the query does not say
+	MaxRows  = 1000 // of a page, at most
+	longest  = 120  // bytes of a name or an error in a line
 )
 
 // Clip shortens a text for a line.

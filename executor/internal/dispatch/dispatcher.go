@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/strandjobs/strand/executor/inspect"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/shard"
 )
 
@@ -232,7 +233,7 @@ func (d *Dispatcher) explain(q *Queue, t *inspect.Turn) {
 	}
 	slices.Sort(t.Before)
 	t.Before = slices.Compact(t.Before) // there is one for each shard
-	t.More = max(len(t.Before)-inspect.MaxListed, 0)
+	t.More = max(len(t.Before)-brief.Most, 0)
 	t.Before = t.Before[:len(t.Before)-t.More]
 }
 

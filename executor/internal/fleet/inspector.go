@@ -14,6 +14,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admin"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/executor/internal/listing"
@@ -124,7 +125,7 @@ func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (a
 		all.Running, all.More = append(all.Running, a.Running.Running...), all.More+a.Running.More
 	}
 	slices.SortStableFunc(all.Running, func(a, b inspect.Running) int { return a.Since.Compare(b.Since) })
-	n := min(len(all.Running), cmp.Or(query.Limit, inspect.DefaultListLimit))
+	n := min(len(all.Running), cmp.Or(query.Limit, brief.PageRows))
 	all.Running, all.More = all.Running[:n], all.More+len(all.Running)-n
 	return all, err
 }
@@ -163,7 +164,7 @@ func (in *Inspector) page(ctx context.Context, do string, query inspect.JobQuery
 
 // asTheyCome goes on in a partition, and in those behind it until the page is full.
 func (in *Inspector) asTheyCome(ctx context.Context, q Question, number int) (p inspect.JobPage, err error) {
-	left := cmp.Or(q.Query.Limit, inspect.DefaultListLimit)
+	left := cmp.Or(q.Query.Limit, brief.PageRows)
 	for ; number < in.Partitions; number++ {
 		q.Query.Limit = left
 		a, err := in.Put(ctx, number, &q, true)
@@ -199,7 +200,7 @@ func (in *Inspector) inOrder(ctx context.Context, q *Question) (p inspect.JobPag
 		return p, err
 	}
 	query := &q.Query
-	page, more := listing.NewPage[row](cmp.Or(query.Limit, inspect.DefaultListLimit), query.Descending, nil), false
+	page, more := listing.NewPage[row](cmp.Or(query.Limit, brief.PageRows), query.Descending, nil), false
 	for _, a := range answers {
 		p.Examined, p.Partial, more = p.Examined+a.Page.Examined, p.Partial || a.Page.Partial, more || a.Page.Next != ""
 		for _, j := range a.Page.Jobs {
@@ -236,7 +237,7 @@ func keys[S any](in *Inspector, q Question, of func(*Answer) []S, key func(S) st
 		page, more = append(page, of(a)...), more+a.More
 	}
 	slices.SortStableFunc(page, func(a, b S) int { return strings.Compare(key(a), key(b)) })
-	n := min(len(page), cmp.Or(q.Limit, inspect.DefaultListLimit))
+	n := min(len(page), cmp.Or(q.Limit, brief.PageRows))
 	for n < len(page) && key(page[n]) == key(page[n-1]) {
 		n++
 	}

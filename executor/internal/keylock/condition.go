@@ -10,6 +10,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -284,7 +285,7 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) (waits bool)
 		case called:
 			e.State = inspect.JobReady // its shard is about to hear of it
 		case waits:
-			e.State, e.More = inspect.JobBlocked, max(len(keys)-inspect.MaxListed, 0)
+			e.State, e.More = inspect.JobBlocked, max(len(keys)-brief.Most, 0)
 			e.Keys = each.Of(keys[:len(keys)-e.More], c.Status)
 		}
 	})
@@ -293,5 +294,5 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) (waits bool)
 
 // Held implements [admit.Holder].
 func (c *Condition) Held(by admit.Owner, h *inspect.Holdings) {
-	c.ledger.View(func() { h.Keys = c.HeldBy(by, inspect.MaxListed) })
+	c.ledger.View(func() { h.Keys = c.HeldBy(by, brief.Most) })
 }

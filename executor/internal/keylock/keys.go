@@ -209,14 +209,14 @@ func (k *Keys) Held(h *Lock) lock.Held {
 func (k *Keys) Status(key string) inspect.KeyLockStatus {
 	s := inspect.KeyLockStatus{Key: key}
 	for h := range k.each(key) {
-		if len(s.Locks) == inspect.MaxListed {
-			s.MoreLocks = h.entry.locks.Len() - inspect.MaxListed
+		if len(s.Locks) == brief.Most {
+			s.MoreLocks = h.entry.locks.Len() - brief.Most
 			break
 		}
 		held := k.Held(h)
 		s.Locks = append(s.Locks, inspect.LockHeld{By: held.Owner, Since: held.Since, Until: held.Until})
 	}
-	s.Called, s.Waiting, s.MoreCalled, s.MoreWaiting = k.Line(key, inspect.MaxListed)
+	s.Called, s.Waiting, s.MoreCalled, s.MoreWaiting = k.Line(key, brief.Most)
 	return s
 }
 

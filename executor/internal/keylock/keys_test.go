@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
 func TestLockable_S04_AnyJobMayUnlockAnyKey(t *testing.T) {
@@ -153,10 +153,10 @@ func TestKeyLocksAreShownWithoutTheRest(t *testing.T) {
 	s := k.Status("k")
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<10))
-	require.Equal(t, []int{inspect.MaxListed, inspect.MaxListed, many - inspect.MaxListed, many - inspect.MaxListed},
+	require.Equal(t, []int{brief.Most, brief.Most, many - brief.Most, many - brief.Most},
 		[]int{len(s.Locks), len(s.Waiting), s.MoreLocks, s.MoreWaiting})
 	require.Equal(t, []string{owner(0).String(), owner(many).String()}, []string{s.Locks[0].By, s.Waiting[0]}, "the first ones")
 	s = k.Status("l")
-	require.Equal(t, []int{inspect.MaxListed, many - inspect.MaxListed}, []int{len(s.Called), s.MoreCalled})
+	require.Equal(t, []int{brief.Most, many - brief.Most}, []int{len(s.Called), s.MoreCalled})
 	require.Equal(t, owner(2*many).String(), s.Called[0])
 }

@@ -47,8 +47,8 @@ func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) (
 	if err != nil {
 		return nil, err
 	}
-	if len(ids) > inspect.DefaultListLimit {
-		return nil, fmt.Errorf("%w: there are %d ids, one call takes %d at most", inspect.ErrInvalidQuery, len(ids), inspect.DefaultListLimit)
+	if len(ids) > brief.PageRows {
+		return nil, fmt.Errorf("%w: there are %d ids, one call takes %d at most", inspect.ErrInvalidQuery, len(ids), brief.PageRows)
 	}
 	all := details{q: q, of: make(map[string]*inspect.JobDetail, len(ids)), room: Room{Left: rawBytes}}
 	for _, id := range ids {
@@ -61,7 +61,7 @@ func (i *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) (
 		}
 	}
 	for _, d := range all.list {
-		seen, err := q.Detail(ctx, d.ID, inspect.MaxListed, &all.room)
+		seen, err := q.Detail(ctx, d.ID, brief.Most, &all.room)
 		if err != nil {
 			return nil, err
 		}
@@ -185,7 +185,7 @@ func (all *details) lookAtMorgue(ctx context.Context) error {
 				d.Attempt, d.LastError = b.Retry+admin.FirstAttempt, brief.Cut(b.Reason, detailBytes)
 				died[d.ID] = b.At
 			}
-			if len(d.Dead) == inspect.MaxListed {
+			if len(d.Dead) == brief.Most {
 				d.MoreDead++
 			} else {
 				d.Dead = append(d.Dead, all.room.DeadPayload(all.q.Name, b, detailBytes))

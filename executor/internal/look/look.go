@@ -129,10 +129,10 @@ func (i *Inspector) Queue(ctx context.Context, name string) (context.Context, Qu
 }
 
 func listLimit(n int) (int, error) {
-	if n < 0 || n > inspect.MaxListLimit {
-		return 0, fmt.Errorf("%w: Limit is %d, it must be from 0, for %d, to %d", inspect.ErrInvalidQuery, n, inspect.DefaultListLimit, inspect.MaxListLimit)
+	if n < 0 || n > brief.MaxRows {
+		return 0, fmt.Errorf("%w: Limit is %d, it must be from 0, for %d, to %d", inspect.ErrInvalidQuery, n, brief.PageRows, brief.MaxRows)
 	}
-	return cmp.Or(n, inspect.DefaultListLimit), nil
+	return cmp.Or(n, brief.PageRows), nil
 }
 
 // rows is how many rows a page of what jobs hold has, or why there is none. A stop that is
@@ -184,7 +184,7 @@ func (i *Inspector) Slots(limit int) (held []inspect.SlotHeld, more int, err err
 }
 
 func (i *Inspector) Limits(keys ...string) []inspect.LimitStats {
-	return i.Engine.Limits.Show(inspect.MaxListed, keys)
+	return i.Engine.Limits.Show(brief.Most, keys)
 }
 
 // stackBytes is how much of a stack is shown.

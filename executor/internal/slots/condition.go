@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/guard"
 	"github.com/strandjobs/strand/journal"
 	"github.com/strandjobs/strand/lock"
@@ -281,7 +282,7 @@ func (c *condition[V]) Explain(by admit.Owner, e *inspect.Explanation) bool {
 		return false
 	}
 	e.Slots = c.Holders()
-	e.More = max(len(e.Slots)-inspect.MaxListed, 0)
+	e.More = max(len(e.Slots)-brief.Most, 0)
 	e.Slots = e.Slots[:len(e.Slots)-e.More]
 	return true
 }
@@ -290,7 +291,7 @@ func (c *condition[V]) Explain(by admit.Owner, e *inspect.Explanation) bool {
 func (c *condition[V]) Held(by admit.Owner, h *inspect.Holdings) {
 	name := by.String()
 	for _, held := range c.Holders() {
-		if held.By == name && len(h.Slots) < inspect.MaxListed {
+		if held.By == name && len(h.Slots) < brief.Most {
 			h.Slots = append(h.Slots, held)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/lock"
 )
@@ -211,7 +212,7 @@ func (h *hold) Release() {
 // Status returns the state of a key, for people.
 func (l *Leases) Status(key string) inspect.LeaseStatus {
 	s := l.Table.Status(key)
-	more := max(len(s.Waiters)-inspect.MaxListed, 0)
+	more := max(len(s.Waiters)-brief.Most, 0)
 	status := inspect.LeaseStatus{Key: s.Key, HeldFor: s.HeldFor, Remaining: s.Remaining, More: more}
 	switch {
 	case s.Holder.Token == 0:
@@ -233,15 +234,15 @@ func (c *Condition) Explain(by admit.Owner, e *inspect.Explanation) bool {
 		return false
 	}
 	keys := p.Keys()
-	e.More = max(len(keys)-inspect.MaxListed, 0)
+	e.More = max(len(keys)-brief.Most, 0)
 	e.Unique = each.Of(keys[:len(keys)-e.More], c.Status)
 	return len(keys) > 0
 }
 
 // Held implements [admit.Holder].
 func (c *Condition) Held(by admit.Owner, h *inspect.Holdings) {
-	for _, held := range c.Table.HeldBy(by.String(), inspect.MaxListed) {
+	for _, held := range c.Table.HeldBy(by.String(), brief.Most) {
 		h.Leases = append(h.Leases, held.Keys...)
 	}
-	h.Leases = h.Leases[:min(len(h.Leases), inspect.MaxListed)]
+	h.Leases = h.Leases[:min(len(h.Leases), brief.Most)]
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/admin"
 	"github.com/strandjobs/strand/executor/internal/admit"
 	"github.com/strandjobs/strand/executor/internal/attempt"
+	"github.com/strandjobs/strand/executor/internal/brief"
 	"github.com/strandjobs/strand/executor/internal/each"
 	"github.com/strandjobs/strand/executor/internal/engine"
 	"github.com/strandjobs/strand/shard"
@@ -92,7 +93,7 @@ func (h *inHand) Jobs() []admit.Owner {
 func (h *inHand) show(now time.Time) engine.Hand {
 	h.hand.Lock()
 	seen := engine.Hand{Goroutine: h.hand.Goroutine}
-	if seen.More = max(len(h.batch)-inspect.MaxListed, 0); len(h.batch) > 0 {
+	if seen.More = max(len(h.batch)-brief.Most, 0); len(h.batch) > 0 {
 		seen.Queue, seen.Worker, seen.Since, seen.Age, seen.Timeout, seen.Stuck = h.queue.Name, h.place, h.start, now.Sub(h.start), h.queue.Timeout, h.hand.Stuck
 	}
 	for _, it := range h.batch[:len(h.batch)-seen.More] {
