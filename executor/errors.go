@@ -82,7 +82,7 @@ var (
 	ErrCanceledByOperator = attempt.ErrCanceled
 
 	// ErrDeletedByOperator is the cause of a handler's context when a person deletes
-	// its job, with [inspect.Inspector.Delete].
+	// its job, with [inspect.Inspector.Delete]. Who waits for the payload gets ErrDeleted.
 	ErrDeletedByOperator = attempt.ErrDeleted
 
 	// ErrTimeout is the cause of a handler's context when QueueConfig.Timeout is

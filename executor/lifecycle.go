@@ -36,13 +36,13 @@ import (
 // everything is kept in memory: no file, no fsync, and nothing survives the
 // process.
 //
-// Register the queues with [Handle], [HandleMerged] or [HandleBatch], then call Run
-// or Start. Payloads may be enqueued as soon as their queue is registered.
+// Register the queues with [Handle], [HandleLatest], [HandleMerged] or [HandleBatch], then
+// call Run or Start. Payloads may be enqueued as soon as their queue is registered.
 //
 // It returns ErrConfig, [journal.LockedError] at once when the journal is in use,
-// [journal.CorruptError], [journal.ErrTooNew], ErrFull where the disk
-// has no room for what has to be written first, or an error of the directory. Where locks or pauses make no sense, it names their state key, which
-// strand salvage leaves out.
+// [journal.CorruptError], [journal.ErrTooNew], ErrFull where the disk has no room for what has to
+// be written first, or an error of the directory. If the record of a lock or a pause is damaged,
+// the error names its state key, which strand salvage leaves out.
 // [OpenContext] waits until the journal is free.
 func Open(dir string, cfg Config) (*Executor, error) {
 	if dir == "" {

@@ -22,8 +22,7 @@ type Queue[T any] struct {
 	jobs jobs[T] // what its handler gets
 }
 
-// Name returns the name of the queue, empty if it was not made by Handle,
-// HandleMerged or HandleBatch.
+// Name returns the name of the queue, empty if no registration has made it.
 func (t *Queue[T]) Name() string {
 	if t == nil || t.q == nil {
 		return ""
@@ -31,8 +30,7 @@ func (t *Queue[T]) Name() string {
 	return t.q.Name
 }
 
-// Executor returns the executor that the queue was registered with, nil if it was
-// not made by Handle, HandleMerged or HandleBatch.
+// Executor returns the executor that the queue was registered with, nil if there is none.
 func (t *Queue[T]) Executor() *Executor {
 	if t == nil || t.q == nil {
 		return nil

@@ -225,8 +225,8 @@ func (t *Table) Keys() []string {
 	return keys
 }
 
-// HeldBy returns the leases that an owner holds now, by token, up to n of them. The
-// table stands still while its keys are gone through: about 1 ms for 30,000.
+// HeldBy returns the leases that an owner holds now, by token, up to n of them; for an n of 0
+// and below none. The table stands still while its keys are gone through: about 1 ms for 30,000.
 func (t *Table) HeldBy(owner string, n int) []Held {
 	var o op
 	t.enter(&o)
@@ -238,7 +238,7 @@ func (t *Table) HeldBy(owner string, n int) []Held {
 	}
 	t.done(&o)
 	slices.SortFunc(list, func(a, b Held) int { return cmp.Compare(a.Token, b.Token) })
-	return list[:min(len(list), n)]
+	return list[:min(len(list), max(n, 0))]
 }
 
 func (t *Table) statusLocked(e *entry, o *op) Status {

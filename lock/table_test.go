@@ -370,3 +370,17 @@ func TestManyKeysInAnyOrder(t *testing.T) {
 	wg.Wait()
 	require.Empty(t, table.List())
 }
+
+// What an owner holds is listed by token, as far as it is asked for.
+func TestHeldBy(t *testing.T) {
+	var table lock.Table
+	for _, key := range []string{"b", "a"} {
+		_, err := table.TryAcquire(lock.Options{Owner: "me", TTL: time.Minute}, key)
+		require.NoError(t, err)
+	}
+	for n, want := range map[int]int{-1: 0, 0: 0, 1: 1, 2: 2, 9: 2} {
+		require.Len(t, table.HeldBy("me", n), want, n)
+	}
+	require.Less(t, table.HeldBy("me", 2)[0].Token, table.HeldBy("me", 2)[1].Token)
+	require.Empty(t, table.HeldBy("another", 9))
+}

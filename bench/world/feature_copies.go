@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/strandjobs/strand/executor"
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/journal"
 )
 
@@ -130,7 +129,7 @@ func (w *world) copied(dir string, queues []*queue) map[spot]bool {
 		w.mu.Lock()
 		ids := w.ledger.ids(q.name)
 		w.mu.Unlock()
-		for some := range slices.Chunk(ids, inspect.DefaultListLimit) {
+		for some := range slices.Chunk(ids, 100) {
 			jobs, err := x.Inspect().JobsByID(ctx, q.name, some...)
 			if err != nil {
 				w.fail("copy: %v", err)

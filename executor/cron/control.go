@@ -103,7 +103,9 @@ func (c *Cron) fails(m *Cron, err error) bool { return err != nil && (m.x == c.x
 
 // Pause has the ticks of a schedule dropped until Resume, in the whole group. It is
 // written down, in the journal of each member whose executor goes on, before it returns
-// nil. A tick that is being enqueued is not held.
+// nil. A tick that is being enqueued is not held. It returns ErrNotFound, the ErrClosed of an
+// ended Cron, or an error of [executor.Executor.SetSourceOffset]; after that some of the journals
+// may have the pause, which then holds from their next start on.
 func (c *Cron) Pause(ctx context.Context, name string) error {
 	s, members, err := c.find(name)
 	if err != nil {

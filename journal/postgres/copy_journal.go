@@ -35,7 +35,7 @@ import (
 // bytes of memory for each live entry of a partition, and 100 MiB besides.
 //
 // It returns executor.ErrConfig, ErrNoSchema, journal.ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for a node that was at work
-// meanwhile, ErrNotEmpty, errDiffers, journal.ErrExists, journal.ErrCorrupt, the cause of ctx, or what the server or
+// meanwhile, ErrNotEmpty, an error that says what differs, journal.ErrExists, journal.ErrCorrupt, the cause of ctx, or what the server or
 // the system says; then there is no dir.
 func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, error) {
 	dir = filepath.Clean(dir)
@@ -264,7 +264,7 @@ func journalsIn(dir string) (names []string, err error) {
 // meanwhile get no partition until it is over.
 //
 // It returns executor.ErrConfig, ErrNoSchema, journal.ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, ErrNotEmpty, ErrIndivisible,
-// errDiffers; executor.ErrNotOwned for an id in a journal of another partition than cfg says; the errors of
+// an error that says what differs; executor.ErrNotOwned for an id in a journal of another partition than cfg says; the errors of
 // journal.OpenView for dir; journal.ErrUnknown when it may be there, which [Check] tells; the cause of ctx, or what
 // the server says.
 func Import(ctx context.Context, url string, cfg Config, dir string) (Moved, error) {
