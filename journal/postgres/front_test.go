@@ -134,7 +134,7 @@ func TestDoOverAMove(t *testing.T) { // not beside others: it looks for goroutin
 	require.Eventually(t, func() bool { // the second owner has somebody who waits
 		var all strings.Builder
 		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&all, 2))
-		return strings.Contains(all.String(), "await.(*Call).Wait")
+		return strings.Contains(all.String(), "await.(*Call).wait")
 	}, time.Minute, time.Millisecond)
 	close(let)
 	require.Equal(t, end{42, nil}, <-done)
