@@ -215,12 +215,12 @@ func explain(x *executor.Executor, queue, id string) string {
 
 // stacks says what the workers do, and where.
 func stacks(x *executor.Executor) string {
-	list, err := x.Inspect().Running(context.Background(), inspect.RunningQuery{Stacks: true, Limit: shownAtMost})
+	list, _, err := x.Inspect().Running(context.Background(), inspect.RunningQuery{Stacks: true, Limit: shownAtMost})
 	if err != nil {
 		return indent(err.Error())
 	}
 	var lines []string
-	for _, r := range list.Running {
+	for _, r := range list {
 		lines = append(lines, r.String(), r.Stack)
 	}
 	if len(lines) == 0 {

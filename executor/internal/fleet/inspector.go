@@ -115,19 +115,18 @@ func (in *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) 
 	return found, nil
 }
 
-func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (all inspect.RunningList, err error) {
+func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (list []inspect.Running, more int, err error) {
 	q := Question{Do: "Running", Running: query}
 	if err = in.refused(ctx, q); err != nil {
-		return all, err
+		return nil, 0, err
 	}
 	answers, err := in.every(ctx, &q)
 	for _, a := range answers {
-		all.Running, all.More = append(all.Running, a.Running.Running...), all.More+a.Running.More
+		list, more = append(list, a.Running.Running...), more+a.Running.More
 	}
-	slices.SortStableFunc(all.Running, func(a, b inspect.Running) int { return a.Since.Compare(b.Since) })
-	n := min(len(all.Running), cmp.Or(query.Limit, brief.PageRows))
-	all.Running, all.More = all.Running[:n], all.More+len(all.Running)-n
-	return all, err
+	slices.SortStableFunc(list, func(a, b inspect.Running) int { return a.Since.Compare(b.Since) })
+	n := min(len(list), cmp.Or(query.Limit, brief.PageRows))
+	return list[:n], more + len(list) - n, err
 }
 
 func (in *Inspector) Jobs(ctx context.Context, q inspect.JobQuery) (inspect.JobPage, error) {
