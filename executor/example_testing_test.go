@@ -25,7 +25,7 @@ func TestThreeHours(t *testing.T) {
 		}, executor.QueueConfig[string]{})
 		return err
 	}
-	executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, executortest.Config{}, setup, func(t *testing.T, x *executortest.Executor) {
 		if _, err := reminders.Enqueue(t.Context(), "ann", "call back", executor.In(2*time.Hour)); err != nil {
 			t.Fatal(err)
 		}

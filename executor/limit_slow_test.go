@@ -33,7 +33,7 @@ func TestStartsAreCountedBehindSlots(t *testing.T) {
 		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{tickets}, Limits: []executor.LimitOf[string]{{Limit: limit}}}})
 		return err
 	}
-	executortest.Config{Executor: executor.Config{Workers: 8}}.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, executortest.Config{Executor: executor.Config{Workers: 8}}, setup, func(t *testing.T, x *executortest.Executor) {
 		for i := range 6 {
 			_, err := q.Enqueue(t.Context(), fmt.Sprint("id-", i), "x")
 			require.NoError(t, err)
@@ -69,9 +69,9 @@ func TestAHandlerHasItsTimeBehindASlowDisk(t *testing.T) {
 				}, cfg)
 				return err
 			}
-			executortest.Config{Executor: executor.Config{
+			executortest.Run(t, executortest.Config{Executor: executor.Config{
 				Logger: slog.New(slog.NewTextHandler(log, nil)), Stuck: executor.Stuck{After: time.Second},
-			}}.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+			}}, setup, func(t *testing.T, x *executortest.Executor) {
 				x.Disk.Slow(7 * time.Second)
 				_, err := q.Enqueue(t.Context(), "id", "x")
 				require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestASlotLastsFromTheStart(t *testing.T) {
 		}, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Slots: []executor.SlotSource{tickets}}})
 		return err
 	}
-	executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, executortest.Config{}, setup, func(t *testing.T, x *executortest.Executor) {
 		for _, slow := range []time.Duration{40 * time.Second, 61 * time.Second} {
 			_, err := q.Enqueue(t.Context(), "id", slow.String())
 			require.NoError(t, err)

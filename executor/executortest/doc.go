@@ -8,7 +8,7 @@
 //			orders, err = executor.Handle(x, "orders", deliver, executor.QueueConfig[Order]{})
 //			return err
 //		}
-//		executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+//		executortest.Run(t, executortest.Config{}, setup, func(t *testing.T, x *executortest.Executor) {
 //			_, _ = orders.Enqueue(t.Context(), "order-42", Order{Total: 7})
 //			x.UntilIdle()
 //			executortest.RequireDone(x, orders, "order-42")

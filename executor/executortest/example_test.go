@@ -46,7 +46,7 @@ func (l *ledger) book(_ context.Context, job executor.Job[order]) error {
 // What a producer enqueues, what the handler makes of it, and when.
 func TestLedger(t *testing.T) {
 	l := &ledger{booked: map[string]int{}}
-	executortest.Run(t, l.register, func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, executortest.Config{}, l.register, func(t *testing.T, x *executortest.Executor) {
 		for id, total := range map[string]int{"42": 7, "43": 0, "44": -1} {
 			if _, err := l.orders.Enqueue(t.Context(), id, order{total}); err != nil {
 				t.Fatal(err)
@@ -68,7 +68,7 @@ func TestLedger(t *testing.T) {
 // One call of one handler, with all around it.
 func TestBookOnce(t *testing.T) {
 	l := &ledger{booked: map[string]int{}}
-	executortest.Run(t, l.register, func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, executortest.Config{}, l.register, func(t *testing.T, x *executortest.Executor) {
 		r := executortest.Work(x, l.orders, "42", order{7}, executor.Metadata(map[string]string{"trace": "1"}))
 		if r.Outcome != events.Done || len(r.FollowUps) != 1 || r.FollowUps[0].Payload != (order{7}) {
 			t.Fatal("want a receipt, got", r.Ran, r.FollowUps)

@@ -21,7 +21,7 @@ func TestCrash(t *testing.T) {
 	var orders *executor.Queue[string]
 	began, returned := 0, 0
 	slow := executortest.Config{Executor: executor.Config{Durability: executor.DurabilityAsync}}
-	slow.Run(t, queue(&orders, func(ctx context.Context, job executor.Job[string]) error {
+	executortest.Run(t, slow, queue(&orders, func(ctx context.Context, job executor.Job[string]) error {
 		if began++; began == 1 {
 			<-ctx.Done()
 			require.ErrorIs(t, context.Cause(ctx), executor.ErrStopping)
@@ -68,7 +68,7 @@ func TestKillInAHandler(t *testing.T) {
 		x.Kill()
 		return nil
 	}, executor.QueueConfig[string]{})
-	cfg.Run(t, setup, func(t *testing.T, running *executortest.Executor) {
+	executortest.Run(t, cfg, setup, func(t *testing.T, running *executortest.Executor) {
 		x = running
 		_, err := orders.Enqueue(t.Context(), "1", "a")
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestCrashWaitsForHandlers(t *testing.T) {
 		require.Contains(t, told[0], "orders/1")
 		time.Sleep(3 * time.Minute) // until it has returned
 	})
-	executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, executortest.Config{}, setup, func(t *testing.T, x *executortest.Executor) {
 		_, err := orders.Enqueue(t.Context(), "1", "a")
 		require.NoError(t, err)
 		x.Advance(time.Second)
@@ -121,7 +121,7 @@ func TestCrashWaitsForHandlers(t *testing.T) {
 
 func TestFullDisk(t *testing.T) {
 	var orders *executor.Queue[string]
-	executortest.Run(t, queue(&orders, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, executortest.Config{}, queue(&orders, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
 		x.Disk.Full(1000)
 		var err error
 		accepted := 0
@@ -146,7 +146,7 @@ func TestFullDisk(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	var orders *executor.Queue[string]
 	var ran atomic.Int32
-	executortest.Run(t, queue(&orders, func(context.Context, executor.Job[string]) error {
+	executortest.Run(t, executortest.Config{}, queue(&orders, func(context.Context, executor.Job[string]) error {
 		ran.Add(1)
 		return nil
 	}, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
@@ -167,7 +167,7 @@ func TestNoRoom(t *testing.T) {
 
 func TestSlowDisk(t *testing.T) {
 	var orders, mails *executor.Queue[string]
-	executortest.Run(t, func(x *executor.Executor) (err error) {
+	executortest.Run(t, executortest.Config{}, func(x *executor.Executor) (err error) {
 		if mails, err = executor.Handle(x, "mails", done, executor.QueueConfig[string]{}); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func TestFailedCommit(t *testing.T) {
 	var orders *executor.Queue[string]
 	var fatal []error
 	cfg := executortest.Config{Executor: executor.Config{OnFatal: func(err error) { fatal = append(fatal, err) }}}
-	cfg.Run(t, queue(&orders, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, cfg, queue(&orders, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
 		_, err := orders.Enqueue(t.Context(), "1", "a")
 		require.NoError(t, err)
 		broken := errors.New("EIO")
@@ -220,7 +220,7 @@ func TestFailedCommit(t *testing.T) {
 // next process may be another one.
 func TestFaultsOfOnesOwn(t *testing.T) {
 	var q *executor.Queue[string]
-	executortest.Run(t, queue(&q, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, executortest.Config{}, queue(&q, done, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
 		commits := 0
 		x.Disk.OnCommit(func() {
 			if commits++; commits == 3 {

@@ -34,7 +34,7 @@ func TestJourney(t *testing.T) {
 		}, executor.QueueConfig[string]{RetryIn: seconds})
 		return err
 	}
-	executortest.Run(t, setup, func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, executortest.Config{}, setup, func(t *testing.T, x *executortest.Executor) {
 		began := time.Now()
 		_, err := orders.Enqueue(t.Context(), "1", "a")
 		require.NoError(t, err)

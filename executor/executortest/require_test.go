@@ -119,7 +119,7 @@ func TestAssertions(t *testing.T) {
 func TestPayloadsAreComparedAsTheyAreWritten(t *testing.T) {
 	type visit struct{ At time.Time }
 	var visits *executor.Queue[visit]
-	executortest.Run(t, func(x *executor.Executor) (err error) {
+	executortest.Run(t, executortest.Config{}, func(x *executor.Executor) (err error) {
 		visits, err = executor.Handle(x, "visits", func(context.Context, executor.Job[visit]) error { return nil }, executor.QueueConfig[visit]{})
 		return err
 	}, func(t *testing.T, x *executortest.Executor) {
@@ -138,7 +138,7 @@ func TestPayloadsAreComparedAsTheyAreWritten(t *testing.T) {
 func TestWhatWaitsGathers(t *testing.T) {
 	var states *executor.Queue[int]
 	var calls [][]int
-	executortest.Run(t, func(x *executor.Executor) (err error) {
+	executortest.Run(t, executortest.Config{}, func(x *executor.Executor) (err error) {
 		states, err = executor.HandleMerged(x, "states", func(_ context.Context, job executor.Merged[int]) error {
 			var values []int
 			for _, p := range job.Payloads {

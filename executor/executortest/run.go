@@ -73,18 +73,12 @@ type Config struct {
 // Run opens a bubble, and in it an executor with the queues of setup, which may be nil,
 // and calls test. When that has returned, the executor is stopped; a handler that runs
 // by then fails the test. Run must not be called inside a bubble: see [Open].
-func Run(t *testing.T, setup Setup, test func(t *testing.T, x *Executor)) {
-	t.Helper()
-	Config{}.Run(t, setup, test)
-}
-
-// Run is the function of that name with a configuration.
-func (c Config) Run(t *testing.T, setup Setup, test func(t *testing.T, x *Executor)) {
+func Run(t *testing.T, cfg Config, setup Setup, test func(t *testing.T, x *Executor)) {
 	t.Helper()
 	guard := startGuard(t.Name())
 	defer guard.stop()
 	synctest.Test(t, func(t *testing.T) {
-		test(t, c.open(t, setup, guard))
+		test(t, cfg.open(t, setup, guard))
 	})
 }
 

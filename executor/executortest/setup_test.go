@@ -36,7 +36,7 @@ func TestAroundQueues(t *testing.T) {
 			return next(ctx)
 		},
 	}}}}
-	cfg.Run(t, nil, func(t *testing.T, x *executortest.Executor) {
+	executortest.Run(t, cfg, nil, func(t *testing.T, x *executortest.Executor) {
 		late, err := executor.Handle(x.Executor, "late", done, executor.QueueConfig[string]{})
 		require.NoError(t, err)
 		_, err = late.Enqueue(t.Context(), "1", "a")
@@ -56,7 +56,7 @@ func TestAroundQueues(t *testing.T) {
 func TestSchedules(t *testing.T) {
 	var reports *executor.Queue[string]
 	stopped := 0
-	executortest.Run(t, func(x *executor.Executor) (err error) {
+	executortest.Run(t, executortest.Config{}, func(x *executor.Executor) (err error) {
 		if reports, err = executor.Handle(x, "reports", done, executor.QueueConfig[string]{}); err != nil {
 			return err
 		}

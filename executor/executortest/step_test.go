@@ -106,14 +106,14 @@ func TestUntilEmptySaysWhatWaits(t *testing.T) {
 // UntilIdle lets time pass for handlers, and not for what is due later.
 func TestUntilIdleTakesTheTimeOfHandlers(t *testing.T) {
 	var orders *executor.Queue[string]
-	executortest.Run(t, queue(&orders, func(context.Context, executor.Job[string]) error {
+	executortest.Run(t, executortest.Config{}, queue(&orders, func(context.Context, executor.Job[string]) error {
 		time.Sleep(90 * time.Minute) // longer than Patience would be, but for what happens
 		return nil
 	}, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
 		executortest.RequireEmpty(x)
 	})
 	cfg := executortest.Config{Patience: 2 * time.Hour, Executor: executor.Config{Workers: 1}}
-	cfg.Run(t, queue(&orders, func(context.Context, executor.Job[string]) error {
+	executortest.Run(t, cfg, queue(&orders, func(context.Context, executor.Job[string]) error {
 		time.Sleep(90 * time.Minute)
 		return nil
 	}, executor.QueueConfig[string]{}), func(t *testing.T, x *executortest.Executor) {
@@ -137,7 +137,7 @@ func TestUntilIdleTakesTheTimeOfHandlers(t *testing.T) {
 
 func TestLive(t *testing.T) {
 	var prices *executor.Caller[string, int]
-	executortest.Run(t, func(x *executor.Executor) (err error) {
+	executortest.Run(t, executortest.Config{}, func(x *executor.Executor) (err error) {
 		prices, err = executor.HandleResult(x, "prices", func(_ context.Context, job executor.Job[string]) (int, error) {
 			time.Sleep(time.Second)
 			return len(job.Payload), nil
