@@ -41,10 +41,12 @@ type Log struct {
 }
 
 func newLog(s store.Store, cfg Config, volatile bool) *Log {
-	h := head{cfg: cfg.complete(), volatile: volatile, wake: make(chan struct{}, 1), group: groupCommit{over: make(chan struct{}, 1)}}
 	l := &Log{
 		committer: committer{
-			store: s, closing: make(chan struct{}), done: make(chan struct{}), meter: meter{born: time.Now()}, results: results{head: h},
+			store: s, closing: make(chan struct{}), done: make(chan struct{}), meter: meter{born: time.Now()},
+			results: results{
+				head: head{cfg: cfg.complete(), volatile: volatile, wake: make(chan struct{}, 1), group: groupCommit{over: make(chan struct{}, 1)}},
+			},
 		},
 		upkeep:   upkeep{token: make(chan struct{}, 1), calls: make(chan compaction)},
 		unlock:   func() error { return nil },

@@ -27,7 +27,7 @@ func main() {
 		fmt.Println("  order", job.Payload, "shipped")
 		done.Done()
 		return nil
-	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Locks: executor.Locks[int]{OnEnqueue: byOrder, Unlock: byOrder}}}))
+	}, executor.QueueConfig[int]{Conditions: executor.Conditions[int]{Locks: executor.Locks[int]{OnEnqueue: byOrder, Unlock: byOrder, Counted: true}}}))
 
 	// It waits while its order is locked, without a worker and without polling.
 	cancel := must(executor.Handle(x, "cancel", func(_ context.Context, job executor.Job[int]) error {
