@@ -170,7 +170,7 @@ func TestStopAndTheControlSocket(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- x.Stop(context.Background()) }()
 	require.Eventually(t, func() bool { return x.Err() != nil }, time.Minute, time.Millisecond)
-	list, err := asked[control.Running](t, dir, control.VerbRunning, inspect.RunningQuery{Stacks: true, Limit: 10})
+	list, err := asked[inspect.RunningList](t, dir, control.VerbRunning, inspect.RunningQuery{Stacks: true, Limit: 10})
 	require.NoError(t, err)
 	require.Contains(t, list.Running[0].Stack, "TestStopAndTheControlSocket")
 	for _, verb := range []string{control.VerbStatus, control.VerbEvents, ""} {
@@ -229,7 +229,7 @@ func TestStatusWithoutShards(t *testing.T) {
 	require.Equal(t, "context deadline exceeded", s.Silent)
 	require.Equal(t, []inspect.QueueStats{{Name: "q", Registered: true}}, s.Queues)
 	require.Equal(t, [2]int{5, 1}, [2]int{s.Workers, s.Busy})
-	list, err := asked[control.Running](t, dir, control.VerbRunning, inspect.RunningQuery{Queue: "q"})
+	list, err := asked[inspect.RunningList](t, dir, control.VerbRunning, inspect.RunningQuery{Queue: "q"})
 	require.NoError(t, err)
 	require.Equal(t, "slow", list.Running[0].Jobs[0].ID)
 	letGo()

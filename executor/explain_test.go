@@ -134,7 +134,7 @@ func TestExplainHostileNames(t *testing.T) {
 			e := explain(t, x, name, id)
 			texts := []string{e.String()}
 			for _, k := range e.Keys {
-				texts = append(texts, strings.Join(k.Waiting, " "))
+				texts = append(texts, k.String(), strings.Join(k.Waiting, " "))
 			}
 			for _, text := range texts {
 				assert.Less(t, len(text), 2500)

@@ -182,7 +182,7 @@ func (v *victims) takesContext() map[string]func(context.Context) error {
 			return err
 		},
 		"executor.Inspector.Running": func(ctx context.Context) error {
-			_, _, err := v.x.Inspect().Running(ctx, inspect.RunningQuery{})
+			_, err := v.x.Inspect().Running(ctx, inspect.RunningQuery{})
 			return err
 		},
 		"executor.Inspector.Explain":        func(ctx context.Context) error { _, err := v.x.Inspect().Explain(ctx, "q", "a"); return err },

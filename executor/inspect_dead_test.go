@@ -164,7 +164,7 @@ func TestBadQueries(t *testing.T) {
 		}
 		_, err := i.Dead(ctx, inspect.JobQuery{Queue: "q", DiedBefore: -1})
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
-		_, _, err = i.Running(ctx, inspect.RunningQuery{Limit: -1})
+		_, err = i.Running(ctx, inspect.RunningQuery{Limit: -1})
 		require.ErrorIs(t, err, inspect.ErrInvalidQuery)
 
 		// A cursor belongs to its queue, order and direction.
@@ -184,7 +184,7 @@ func TestBadQueries(t *testing.T) {
 			"Jobs":    func() error { _, err := i.Jobs(ctx, inspect.JobQuery{Queue: "nope"}); return err },
 			"Job":     func() error { _, err := i.Job(ctx, "nope", "1"); return err },
 			"Dead":    func() error { _, err := i.Dead(ctx, inspect.JobQuery{}); return err },
-			"Running": func() error { _, _, err := i.Running(ctx, inspect.RunningQuery{Queue: "nope"}); return err },
+			"Running": func() error { _, err := i.Running(ctx, inspect.RunningQuery{Queue: "nope"}); return err },
 		} {
 			require.ErrorIs(t, call(), executor.ErrUnknownQueue, name)
 		}

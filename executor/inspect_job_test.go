@@ -315,11 +315,11 @@ func TestLowkiq_L24_WhatRunsWithStacks(t *testing.T) {
 	enqueue(t, q, "stuck", "stuck")
 	require.Equal(t, "stuck", await(t, begun))
 	list := running(t, x, inspect.RunningQuery{})
-	require.Len(t, list, 2)
-	batch := list[0]
+	require.Len(t, list.Running, 2)
+	batch := list.Running[0]
 	require.Equal(t, "long", batch.Queue, "the one that has run the longest comes first")
 	total := 0
-	for _, w := range list {
+	for _, w := range list.Running {
 		require.Empty(t, w.Stack)
 		require.Positive(t, w.Age)
 		require.Less(t, w.Age, 20*time.Second)
@@ -331,9 +331,9 @@ func TestLowkiq_L24_WhatRunsWithStacks(t *testing.T) {
 	require.Zero(t, batch.Timeout)
 	require.Eventually(t, func() bool {
 		list = running(t, x, inspect.RunningQuery{Queue: "q", Stacks: true})
-		return len(list) == 1 && list[0].Stuck
+		return len(list.Running) == 1 && list.Running[0].Stuck
 	}, time.Minute, time.Millisecond)
-	stuck := list[0]
+	stuck := list.Running[0]
 	require.Equal(t, 10*time.Millisecond, stuck.Timeout)
 	require.Equal(t, []string{"stuck 1"}, inHand(stuck))
 	require.Equal(t, 1, stuck.Jobs[0].Payloads)
@@ -342,18 +342,17 @@ func TestLowkiq_L24_WhatRunsWithStacks(t *testing.T) {
 	require.Contains(t, stuck.Stack, "TestLowkiq_L24_WhatRunsWithStacks")
 	require.LessOrEqual(t, len(stuck.Stack), 16<<10+4)
 	require.Contains(t, stuck.String(), "q/stuck (attempt 1), stuck after 10ms")
-	list, more, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{Limit: 1})
-	require.NoError(t, err)
-	require.Len(t, list, 1)
-	require.Equal(t, 1, more)
+	list = running(t, x, inspect.RunningQuery{Limit: 1})
+	require.Len(t, list.Running, 1)
+	require.Equal(t, 1, list.More)
 	close(release)
 	stop(t, x)
-	require.Empty(t, running(t, x, inspect.RunningQuery{}))
+	require.Empty(t, running(t, x, inspect.RunningQuery{}).Running)
 }
 
-func running(t testing.TB, x *executor.Executor, query inspect.RunningQuery) []inspect.Running {
+func running(t testing.TB, x *executor.Executor, query inspect.RunningQuery) inspect.RunningList {
 	t.Helper()
-	list, _, err := x.Inspect().Running(context.Background(), query)
+	list, err := x.Inspect().Running(context.Background(), query)
 	require.NoError(t, err)
 	return list
 }
@@ -373,10 +372,10 @@ func TestRunningShowsThePayloadInHand(t *testing.T) {
 		var positions []uint64
 		q, err := executor.Handle(x, "q", func(ctx context.Context, job executor.Job[string]) error {
 			list := running(t, x, inspect.RunningQuery{Stacks: true})
-			require.Len(t, list, 1)
-			require.Equal(t, []string{fmt.Sprint("id ", job.Attempt)}, inHand(list[0]))
-			require.Equal(t, job.Position, list[0].Jobs[0].Position)
-			require.Contains(t, list[0].Stack, "TestRunningShowsThePayloadInHand")
+			require.Len(t, list.Running, 1)
+			require.Equal(t, []string{fmt.Sprint("id ", job.Attempt)}, inHand(list.Running[0]))
+			require.Equal(t, job.Position, list.Running[0].Jobs[0].Position)
+			require.Contains(t, list.Running[0].Stack, "TestRunningShowsThePayloadInHand")
 			positions = append(positions, job.Position)
 			if job.Payload == "fails" && job.Attempt < 3 {
 				return errBoom
@@ -530,7 +529,7 @@ func TestExplainTellsTheCalledFromTheHolder(t *testing.T) {
 		waits = explain(t, x, "q", "J3").Unique[0]
 		require.Equal(t, "q/J2", waits.Called)
 		require.Empty(t, waits.By)
-		require.Contains(t, explain(t, x, "q", "J3").String(), "key: kept for q/J2, which waits for a worker; waiting: q/J3")
+		require.Contains(t, waits.String(), "key: kept for q/J2, which waits for a worker; waiting: q/J3")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		waits = explain(t, x, "q", "J3").Unique[0]

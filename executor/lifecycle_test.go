@@ -346,8 +346,8 @@ func TestNothingBeginsWhileItStops(t *testing.T) {
 	require.Eventually(t, func() bool { return errors.Is(x.Err(), executor.ErrClosed) }, time.Minute, time.Millisecond)
 	close(goOn)
 	require.Eventually(t, func() bool {
-		list, _, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{})
-		return err == nil && len(list) == 0
+		list, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{})
+		return err == nil && len(list.Running) == 0
 	}, time.Minute, time.Millisecond)
 	time.Sleep(20 * time.Millisecond)
 	require.Less(t, picks.n.Load(), int64(10), "the worker is idle")

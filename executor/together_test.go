@@ -56,10 +56,10 @@ func TestRunningShowsProgress(t *testing.T) {
 		start(t, x)
 		enqueue(t, q, "id", 1)
 		running := func() inspect.Running {
-			list, _, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{Queue: "q"})
+			list, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{Queue: "q"})
 			require.NoError(t, err)
-			require.Len(t, list, 1)
-			return list[0]
+			require.Len(t, list.Running, 1)
+			return list.Running[0]
 		}
 		time.Sleep(time.Second)
 		require.Nil(t, running().Progress, "it has said nothing")

@@ -170,9 +170,9 @@ func positions(job inspect.JobDetail) (all []uint64) {
 
 // compareRunning: what runs is what the handlers have.
 func (w *world) compareRunning() {
-	list, more, err := w.x.Inspect().Running(context.Background(), inspect.RunningQuery{})
+	list, err := w.x.Inspect().Running(context.Background(), inspect.RunningQuery{})
 	shown := make(map[string]bool)
-	for _, worker := range list {
+	for _, worker := range list.Running {
 		for _, job := range worker.Jobs {
 			shown[worker.Queue+"/"+job.ID] = true
 		}
@@ -180,7 +180,7 @@ func (w *world) compareRunning() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.running {
-		if job := r.queue.name + "/" + r.id; err != nil || !shown[job] && more == 0 {
+		if job := r.queue.name + "/" + r.id; err != nil || !shown[job] && list.More == 0 {
 			w.fail("views: %s runs, and Inspector.Running shows %v: %v", job, shown, err)
 		}
 	}

@@ -174,7 +174,7 @@ func pausedOf(q *inspect.QueueStats) string {
 var yesNo = map[bool]string{true: "yes", false: "no"}
 
 func runningLive(ctx context.Context, c *call) error {
-	list, err := control.Call[control.Running](ctx, c.client, control.VerbRunning, inspect.RunningQuery{
+	list, err := control.Call[inspect.RunningList](ctx, c.client, control.VerbRunning, inspect.RunningQuery{
 		Queue: c.String("queue"), Stacks: c.Bool("stack"), Limit: min(c.limit(), brief.MaxRows),
 	})
 	if err != nil {

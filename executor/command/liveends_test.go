@@ -197,8 +197,8 @@ func TestWhatAListLeavesOut(t *testing.T) {
 			}
 			return page, nil
 		}),
-		control.VerbRunning: control.Verb(func(context.Context, inspect.RunningQuery) (control.Running, error) {
-			return control.Running{Running: []inspect.Running{{Queue: "q", Worker: 4, Jobs: []inspect.RunningJob{{ID: "a"}}, More: 7}}, More: 3}, nil
+		control.VerbRunning: control.Verb(func(context.Context, inspect.RunningQuery) (inspect.RunningList, error) {
+			return inspect.RunningList{Running: []inspect.Running{{Queue: "q", Worker: 4, Jobs: []inspect.RunningJob{{ID: "a"}}, More: 7}}, More: 3}, nil
 		}),
 	}}
 	dir := inItsPlace(t, s)

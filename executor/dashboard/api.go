@@ -285,8 +285,7 @@ func (s api) find(r *http.Request, p *params) (any, error) {
 }
 
 func (s api) running(r *http.Request, p *params) (any, error) {
-	list, more, err := s.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(brief.MaxRows)})
-	return map[string]any{"running": list, "more": more}, err
+	return s.inHand(r, inspect.RunningQuery{Queue: p.Get("queue"), Stacks: p.flag("stacks"), Limit: p.limit(brief.MaxRows)})
 }
 
 // keys answers with a part of a list of keys, by the name of the list: its cursor is the

@@ -65,25 +65,28 @@ func (b *board) fill(ctx context.Context, p *queuePage, began time.Time) (err er
 	return err
 }
 
-// inHand lists what workers have in hand, of the queues that a request may look at: more
+// inHand lists what workers have in hand, of the queues that a request may look at: More
 // counts those of others, too, beyond the longest list. All goroutines of the process stand still
 // while stacks are taken, so that is done for one request at a time.
-func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (list []inspect.Running, more int, err error) {
+func (b *board) inHand(r *http.Request, query inspect.RunningQuery) (inspect.RunningList, error) {
 	ctx := r.Context()
 	if query.Stacks {
 		share, err := b.stacks.Enter(ctx, 1)
 		if err != nil {
-			return nil, 0, err
+			return inspect.RunningList{}, err
 		}
 		defer share.Leave()
 	}
 	most := query.Limit
 	query.Limit = brief.MaxRows // some may not be seen
-	if list, more, err = b.x.Inspect().Running(ctx, query); err == nil {
-		list, err = seen(b.gate, r, list, func(r inspect.Running) string { return r.Queue })
+	list, err := b.x.Inspect().Running(ctx, query)
+	if err == nil {
+		list.Running, err = seen(b.gate, r, list.Running, func(r inspect.Running) string { return r.Queue })
 	}
-	shown := min(len(list), most)
-	return list[:shown], more + len(list) - shown, err
+	if more := max(len(list.Running)-most, 0); more > 0 {
+		list.Running, list.More = list.Running[:most], list.More+more
+	}
+	return list, err
 }
 
 // lookFor asks the queues that a request may look at for an id, and says which these are.

@@ -44,10 +44,10 @@ func (s pages) job(r *http.Request) (page, error) {
 	}
 	p.Why = s.why(r, d.Explanation)
 	// What the worker says that has the job in hand, if there is one.
-	list, _, _ := s.x.Inspect().Running(r.Context(), inspect.RunningQuery{Queue: d.Queue, Limit: brief.MaxRows})
-	for i, running := range list {
+	list, _ := s.x.Inspect().Running(r.Context(), inspect.RunningQuery{Queue: d.Queue, Limit: brief.MaxRows})
+	for i, running := range list.Running {
 		if slices.ContainsFunc(running.Jobs, func(j inspect.RunningJob) bool { return j.ID == d.ID }) {
-			p.Running = &list[i]
+			p.Running = &list.Running[i]
 		}
 	}
 	p.Moments = moments(p)

@@ -120,15 +120,14 @@ func (s pages) overview(r *http.Request) (p page, err error) {
 // running shows what all workers have in hand.
 func (s pages) running(r *http.Request) (page, error) {
 	stacks := r.URL.Query().Get("stacks") != ""
-	list, more, err := s.inHand(r, inspect.RunningQuery{Stacks: stacks, Limit: maxRows})
+	list, err := s.inHand(r, inspect.RunningQuery{Stacks: stacks, Limit: maxRows})
 	// Running answers when shards are stuck, and so does this page: without the figures.
 	stats, _ := s.x.Stats(r.Context())
 	return page{Title: "Running", Here: "running", Content: struct {
+		inspect.RunningList
 		inspect.Stats
-		Running []inspect.Running
-		More    int
-		Stacks  bool
-	}{stats, list, more, stacks}}, err
+		Stacks bool
+	}{list, stats, stacks}}, err
 }
 
 // locksPage is what jobs have that others may wait for.

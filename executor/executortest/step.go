@@ -215,12 +215,12 @@ func explain(x *executor.Executor, queue, id string) string {
 
 // stacks says what the workers do, and where.
 func stacks(x *executor.Executor) string {
-	list, _, err := x.Inspect().Running(context.Background(), inspect.RunningQuery{Stacks: true, Limit: shownAtMost})
+	list, err := x.Inspect().Running(context.Background(), inspect.RunningQuery{Stacks: true, Limit: shownAtMost})
 	if err != nil {
 		return indent(err.Error())
 	}
 	var lines []string
-	for _, r := range list {
+	for _, r := range list.Running {
 		lines = append(lines, r.String(), r.Stack)
 	}
 	if len(lines) == 0 {

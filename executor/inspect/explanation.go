@@ -79,16 +79,16 @@ func (e Explanation) String() string {
 	}
 	// One of the three at most has anything in it.
 	for _, k := range brief.First(e.Keys) {
-		b.WriteString("; " + k.line())
+		b.WriteString("; " + k.String())
 	}
 	for _, s := range brief.First(e.Unique) {
-		b.WriteString("; " + s.line())
+		b.WriteString("; " + s.String())
 	}
 	for _, s := range brief.First(e.Slots) {
 		fmt.Fprintf(&b, "; slot %q is %s's (%v left)", s.Slot, brief.Text(s.By), max(time.Until(s.Until), 0).Round(time.Millisecond))
 	}
 	if e.Limit != nil {
-		b.WriteString("; " + e.Limit.line())
+		b.WriteString("; " + e.Limit.String())
 	}
 	if e.Turn != nil {
 		b.WriteString("; " + e.Turn.String())

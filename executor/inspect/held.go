@@ -30,8 +30,8 @@ type LeaseWaiter struct {
 	For time.Duration `wire:"waited_seconds"` // how long it has waited
 }
 
-// line is a part of that of [Explanation].
-func (s *LeaseStatus) line() string {
+// String is one line, as that of [Explanation].
+func (s LeaseStatus) String() string {
 	var b strings.Builder
 	b.WriteString(brief.Text(s.Key) + ": ")
 	switch {
@@ -78,8 +78,9 @@ type LockHeld struct {
 	Since, Until time.Time // Until is zero when it does not end by itself
 }
 
-// line is a part of that of [Explanation].
-func (s *KeyLockStatus) line() string {
+// String is one line: which jobs have the key, for how much longer, and which wait.
+// It shows the first ten of each, and says how many more there are.
+func (s KeyLockStatus) String() string {
 	locks := brief.Some(s.Locks, s.MoreLocks, func(h LockHeld) string {
 		by := brief.Text(h.By)
 		if !h.Until.IsZero() {
@@ -150,8 +151,8 @@ type LimitKey struct {
 	Paused time.Time `wire:"paused_until"`
 }
 
-// line is a part of that of [Explanation].
-func (k *LimitKey) line() string {
+// String is one line, as that of [Explanation].
+func (k LimitKey) String() string {
 	line := "limit " + brief.Text(k.Limit)
 	if k.Key != "" {
 		line += ", key " + brief.Text(k.Key)

@@ -89,11 +89,11 @@ type Inspector interface {
 	// death is on the disk.
 	Dead(ctx context.Context, query JobQuery) (JobPage, error)
 
-	// Running lists what runs now, and says how many more workers are at work. It asks the workers themselves, and waits for no
+	// Running lists what runs now. It asks the workers themselves, and waits for no
 	// shard, handler or disk. So it answers when all of these are stuck, and
 	// after Stop with the handlers that were left behind. It returns ErrUnknownQueue,
 	// ErrInvalidQuery or ErrContext.
-	Running(ctx context.Context, query RunningQuery) (list []Running, more int, err error)
+	Running(ctx context.Context, query RunningQuery) (RunningList, error)
 
 	// LockedKeys lists keys that [executor.Locks] of any queue, or people, have locked: in
 	// order, from the first key behind after ("" for the first page), up to limit of them, as in

@@ -98,6 +98,12 @@ type RunningQuery struct {
 	Limit  int // as in JobQuery; those that have run the longest come first
 }
 
+// RunningList is what workers have in hand.
+type RunningList struct {
+	Running []Running
+	More    int // workers at work that are not in Running
+}
+
 // Running is what one worker has in hand: one job, or with [executor.HandleBatch] several.
 type Running struct {
 	Queue  string

@@ -564,7 +564,7 @@ func TestHostileContexts(t *testing.T) {
 				"Jobs":    func() error { _, err := n.front.Inspect().Jobs(ctx, inspect.JobQuery{Queue: "q"}); return err },
 				"Explain": func() error { _, err := n.front.Inspect().Explain(ctx, "q", "a"); return err },
 				"Delete":  func() error { _, err := n.front.Inspect().Delete(ctx, inspect.SelectQueue("q")); return err },
-				"Running": func() error { _, _, err := n.front.Inspect().Running(ctx, inspect.RunningQuery{}); return err },
+				"Running": func() error { _, err := n.front.Inspect().Running(ctx, inspect.RunningQuery{}); return err },
 				"Enqueue": func() error { _, err := n.q.Enqueue(ctx, "a", 1); return err },
 				"Wait":    func() error { return n.q.Wait(ctx, executor.Receipt{ID: "a", Position: 1}) },
 				"Pending": func() error { _, err := n.q.Pending(ctx, "a"); return err },

@@ -83,12 +83,6 @@ type Jobs struct {
 	Next string // "": this was the last
 }
 
-// Running is what workers have in hand.
-type Running struct {
-	Running []inspect.Running
-	More    int // workers at work that are not in Running
-}
-
 // Whole is all about a job that waits or runs. State is "" when there is none.
 type Whole struct {
 	Job

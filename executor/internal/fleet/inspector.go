@@ -115,18 +115,19 @@ func (in *Inspector) JobsByID(ctx context.Context, queue string, ids ...string) 
 	return found, nil
 }
 
-func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (list []inspect.Running, more int, err error) {
+func (in *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (all inspect.RunningList, err error) {
 	q := Question{Do: "Running", Running: query}
 	if err = in.refused(ctx, q); err != nil {
-		return nil, 0, err
+		return all, err
 	}
 	answers, err := in.every(ctx, &q)
 	for _, a := range answers {
-		list, more = append(list, a.Running.Running...), more+a.Running.More
+		all.Running, all.More = append(all.Running, a.Running.Running...), all.More+a.Running.More
 	}
-	slices.SortStableFunc(list, func(a, b inspect.Running) int { return a.Since.Compare(b.Since) })
-	n := min(len(list), cmp.Or(query.Limit, brief.PageRows))
-	return list[:n], more + len(list) - n, err
+	slices.SortStableFunc(all.Running, func(a, b inspect.Running) int { return a.Since.Compare(b.Since) })
+	n := min(len(all.Running), cmp.Or(query.Limit, brief.PageRows))
+	all.Running, all.More = all.Running[:n], all.More+len(all.Running)-n
+	return all, err
 }
 
 func (in *Inspector) Jobs(ctx context.Context, q inspect.JobQuery) (inspect.JobPage, error) {

@@ -49,19 +49,16 @@ type Answer struct {
 	Page    inspect.JobPage
 	Details []inspect.JobDetail
 	Why     inspect.Explanation
-	Running struct {
-		Running []inspect.Running
-		More    int
-	}
-	Locked []inspect.KeyLockStatus
-	Leases []inspect.LeaseStatus
-	Slots  []inspect.SlotHeld
-	More   int
-	All    bool // the executor is paused; the id has something to do; an offset is there
-	Names  []string
-	Stats  inspect.Stats
-	Home   uint64
-	Zeros  []bool // which of explained has 0 as Newest, which gob leaves out
+	Running inspect.RunningList
+	Locked  []inspect.KeyLockStatus
+	Leases  []inspect.LeaseStatus
+	Slots   []inspect.SlotHeld
+	More    int
+	All     bool // the executor is paused; the id has something to do; an offset is there
+	Names   []string
+	Stats   inspect.Stats
+	Home    uint64
+	Zeros   []bool // which of explained has 0 as Newest, which gob leaves out
 
 	Offset int64
 
@@ -144,7 +141,7 @@ func Do(ctx context.Context, p Part, q *Question) (a *Answer, err error) {
 	case "JobsByID":
 		a.Details, err = p.JobsByID(ctx, q.Which.Queue, q.Which.IDs...)
 	case "Running":
-		a.Running.Running, a.Running.More, err = p.Running(ctx, q.Running)
+		a.Running, err = p.Running(ctx, q.Running)
 	case "LockedKeys":
 		a.Locked, a.More, err = p.LockedKeys(q.After, q.Limit)
 	case "Leases":

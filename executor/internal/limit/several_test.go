@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/strandjobs/strand/executor/inspect"
 	"github.com/strandjobs/strand/executor/internal/admit"
 )
 
@@ -45,7 +44,7 @@ func TestAJobOfSeveralBusyKeys(t *testing.T) {
 				var look func()
 				look = func() {
 					if k := all[0].Limit.Key(s.now, "k"); k.Kept > 0 {
-						shown = inspect.Explanation{Limit: &k}.String()
+						shown = k.String()
 					}
 					s.after(ms, look)
 				}

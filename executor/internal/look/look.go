@@ -190,18 +190,18 @@ func (i *Inspector) Limits(keys ...string) []inspect.LimitStats {
 // stackBytes is how much of a stack is shown.
 const stackBytes = 16 << 10
 
-func (i *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (list []inspect.Running, more int, err error) {
+func (i *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (list inspect.RunningList, err error) {
 	if _, err = guard.Context(ctx); query.Queue != "" {
 		_, _, err = i.Queue(ctx, query.Queue)
 	}
 	limit, wrong := listLimit(query.Limit)
 	if err = cmp.Or(err, wrong); err != nil {
-		return nil, 0, err
+		return list, err
 	}
 	at := slices.DeleteFunc(i.Hands(time.Now()), func(h engine.Hand) bool { return query.Queue != "" && query.Queue != h.Queue })
 	slices.SortStableFunc(at, func(a, b engine.Hand) int { return a.Since.Compare(b.Since) })
-	more = max(len(at)-limit, 0)
-	at = at[:len(at)-more]
+	list.More = max(len(at)-limit, 0)
+	at = at[:len(at)-list.More]
 	var dump goroutine.Dump
 	if query.Stacks && len(at) > 0 {
 		dump = goroutine.All()
@@ -210,9 +210,9 @@ func (i *Inspector) Running(ctx context.Context, query inspect.RunningQuery) (li
 		if query.Stacks {
 			h.Stack = brief.Cut(dump.Of(h.Goroutine), stackBytes)
 		}
-		list = append(list, h.Running)
+		list.Running = append(list.Running, h.Running)
 	}
-	return list, more, nil
+	return list, nil
 }
 
 // Stats are the figures of all queues, by name, and of the executor.

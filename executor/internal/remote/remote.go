@@ -104,10 +104,7 @@ func serve(l net.Listener, cfg Config) *control.Server {
 			control.VerbExplain: control.Verb(func(ctx context.Context, one control.One) (inspect.Explanation, error) {
 				return c.Look.Explain(ctx, one.Queue, one.ID)
 			}),
-			control.VerbRunning: control.Verb(func(ctx context.Context, query inspect.RunningQuery) (a control.Running, err error) {
-				a.Running, a.More, err = c.Look.Running(ctx, query)
-				return a, err
-			}),
+			control.VerbRunning: control.Verb(c.Look.Running),
 		},
 		Acts: map[string]control.Handler{control.VerbAct: control.Verb(c.act)},
 		Chores: map[string]control.Handler{
