@@ -155,8 +155,7 @@ func (k *locks) count(e *entry, by admit.Owner, n int) {
 	}
 }
 
-// Drop ends locks, and calls who waited for that. One that has ended already is left
-// alone.
+// Drop ends locks, and calls who waited for that. One that has ended already is left alone.
 func (k *locks) Drop(all ...*Lock) {
 	for _, l := range all {
 		e := l.entry
