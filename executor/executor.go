@@ -38,8 +38,7 @@ import (
 	"github.com/strandjobs/strand/shard"
 )
 
-// Executor runs the jobs of its queues. Its methods may be called from any
-// goroutine.
+// Executor runs the jobs of its queues. Its methods may be called from any goroutine.
 type Executor struct {
 	cfg    Config
 	log    *journal.Log
@@ -69,8 +68,7 @@ type Executor struct {
 	front      *Executor       // of the cluster whose partition it is; nil: it is none
 }
 
-// queue is a registered queue without its type parameter: what the engine works
-// with.
+// queue is a registered queue without its type parameter: what the engine works with.
 type queue struct {
 	roster.Queue
 	x *Executor

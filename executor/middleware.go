@@ -151,8 +151,7 @@ type wrapped struct {
 	err   error             // what came of it
 }
 
-// submit is what the innermost next does. What is accepted, or may be, is not
-// submitted again.
+// submit is what the innermost next does. What is accepted, or may be, is not submitted again.
 func (a *wrapped) submit(ctx context.Context) error {
 	if a.tried && (a.err == nil || guard.Is(a.err, ErrUnknown)) {
 		return a.err
