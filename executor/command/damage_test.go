@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -379,4 +380,12 @@ func FuzzImport(f *testing.F) {
 			must(t, "", "check", to)
 		}
 	})
+}
+
+// slow leaves a test that takes seconds to .ci/run, which sets CI, and to those who name tests.
+func slow(t *testing.T) {
+	t.Helper()
+	if flag.Lookup("test.run").Value.String() == "" && os.Getenv("CI") == "" && os.Getenv("STRAND_LONG") == "" {
+		t.Skip("takes seconds: CI=1 makes it")
+	}
 }

@@ -4,9 +4,7 @@ package command
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -99,12 +97,4 @@ func TestTheSameLiveAndAtRest(t *testing.T) {
 		assert.Equal(t, rest[i], live[i], calls[i/2])
 	}
 	assert.FileExists(t, filepath.Join(dir, "control.sock"), "the socket of the dead")
-}
-
-// slow leaves a test that takes seconds to .ci/run, which sets CI, and to those who name tests.
-func slow(t *testing.T) {
-	t.Helper()
-	if flag.Lookup("test.run").Value.String() == "" && os.Getenv("CI") == "" && os.Getenv("STRAND_LONG") == "" {
-		t.Skip("takes seconds: CI=1 makes it")
-	}
 }
