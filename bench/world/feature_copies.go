@@ -129,7 +129,7 @@ func (w *world) copied(dir string, queues []*queue) map[spot]bool {
 		w.mu.Lock()
 		ids := w.ledger.ids(q.name)
 		w.mu.Unlock()
-		for some := range slices.Chunk(ids, 100) {
+		for some := range slices.Chunk(ids, 25) {
 			jobs, err := x.Inspect().JobsByID(ctx, q.name, some...)
 			if err != nil {
 				w.fail("copy: %v", err)
