@@ -22,9 +22,9 @@
 //   - One job of an id at a time: always so. One job of a queue at a time: MaxConcurrent: 1.
 //   - One job of a key at a time, in several queues: [Unique] with a Key. One of equal payloads:
 //     UniqueWhileRunning. The job has the lock while it runs, whatever its outcome.
-//   - To wait until other jobs have succeeded: [Locks]. The others set OnEnqueue or OnRun, and
-//     Unlock, and Counted if several lock a key; the waiter sets BlockedBy. A key stays locked
-//     until a success or [Discard] unlocks it, in back-off and after a burial, too.
+//   - To wait until other jobs have succeeded: [Locks]. The others set OnEnqueue or OnRun, Unlock, and
+//     Counted if several lock a key; the waiter sets BlockedBy. A key stays locked until a success or
+//     [Discard] unlocks it, in back-off and after a burial, too. No lock of its own queue and id blocks a job.
 //   - At most n running jobs of a key, in several queues: [Limit], Concurrent.
 //   - A number of its own for each job while it runs, kept if it succeeds: [Slots].
 //

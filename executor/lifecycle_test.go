@@ -532,25 +532,24 @@ func TestSecondOpenIsRefused(t *testing.T) {
 	stop(t, open(t, dir, executor.Config{}))
 }
 
-// A journal that fails while the executor opens, here at the end of a lock whose time was over, fails it like any other.
+// A journal that fails while the executor opens fails it like any other.
 func TestTheJournalFailsAsItOpens(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		disk := new(journal.Memory)
-		x := openOn(t, disk, executor.Config{})
-		locks := executor.Locks[string]{OnEnqueue: func(string, string) []string { return []string{"k"} }, TTL: time.Second}
-		q := handle(t, x, "q", (&probe{}).handle, executor.QueueConfig[string]{Conditions: executor.Conditions[string]{Locks: locks}})
-		enqueue(t, q, "a", "1")
-		require.NoError(t, x.Stop(t.Context()))
-		time.Sleep(time.Minute)
-		disk.FailNext(errBoom)
 		fatal := make(chan error, 1)
-		x, err := executor.OpenOn(disk, executor.Config{Logger: slog.New(slog.DiscardHandler), OnFatal: func(err error) { fatal <- err }})
-		if err == nil { // or it has failed before that
-			require.ErrorIs(t, <-fatal, errBoom)
-			require.ErrorIs(t, x.Err(), executor.ErrFailed)
-			require.ErrorIs(t, x.Stop(t.Context()), executor.ErrFailed)
-		} else {
-			require.ErrorIs(t, err, errBoom)
-		}
+		cfg := executor.Config{Logger: slog.New(slog.DiscardHandler), OnFatal: func(err error) { fatal <- err }}
+		x, err := executor.OpenLog("failing", func(c journal.Config) (*journal.Log, error) {
+			disk := new(journal.Memory)
+			log, err := journal.OpenMemory(disk, c)
+			require.NoError(t, err)
+			disk.FailNext(errBoom)
+			log.Record(&journal.Change{Sets: []journal.Set{{Key: "test/first", Value: []byte("x")}}})
+			require.ErrorIs(t, log.Flush(t.Context()), errBoom)
+			synctest.Wait() // what it tells of that is told
+			return log, nil
+		}, cfg)
+		require.NoError(t, err)
+		require.ErrorIs(t, <-fatal, errBoom)
+		require.ErrorIs(t, x.Err(), executor.ErrFailed)
+		require.ErrorIs(t, x.Stop(t.Context()), executor.ErrFailed)
 	})
 }

@@ -776,6 +776,10 @@ var inRoot = []mutation{
 
 	// Numbers.
 	{"a heart that is stopped in the middle of a beat beats on", "executor/internal/admit/claim.go", "!h.stopped.Load() && ", "", gate{"./executor/internal/admit", "^TestAHeart"}},
+	{"what an error asks for is lost with its text", "executor/internal/verdict/judge.go", "known := &it.Outcome, j.failing == it\n", "known := &it.Outcome, false\n", gate{"./executor/internal/verdict", "^TestAHookExits"}},
+	{"what a hook exits for takes the others along", "executor/internal/verdict/judge.go", "		if errs[i] == nil { // before", "		if false { // before", gate{"./executor/internal/verdict", "^TestAHookExits"}},
+	{"a journal that fails as it opens ends the process", "executor/lifecycle.go", "	x.crew.Backlog = x.backlog // the", "	defer func() { x.crew.Backlog = x.backlog }() // the", gate{"./executor", "^TestTheJournalFailsAsItOpens$"}},
+	{"a copy does not know what the log does", "journal/upkeep.go", "if errors.Is(err, ErrUnknown) {", "if false {", gate{"./journal", "^TestCopyOfALogThatFails$"}},
 	{"what is left with OnEnd runs on a shard", "executor/lifecycle.go", "go guard.Hook(cfg.Logger", "guard.Hook(cfg.Logger", gate{"./executor", "^TestOnEndOfALease$"}},
 	{"a slot that is cleared by hand ends the run", "executor/internal/admit/claim.go", "if !errors.Is(reason, lock.ErrUnlocked) {", "if !errors.Is(reason, lock.ErrExpired) {", slotsKept},
 	{"a job that fails keeps its slot", "executor/internal/slots/condition.go", "	if v != shard.VerdictDone {\n		_ = h.r.Unlock() // it may have expired\n", "	if v != shard.VerdictDone {\n", slotsKept},
