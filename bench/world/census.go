@@ -61,9 +61,12 @@ func (w *world) takeCensus() {
 	}
 }
 
+// idsAtOnce is how many ids a call of JobsByID takes.
+const idsAtOnce = 25
+
 // look takes in what there is of some ids, a list at a time.
 func (w *world) look(c *census, q *queue, ids []string) bool {
-	for some := range slices.Chunk(ids, 25) {
+	for some := range slices.Chunk(ids, idsAtOnce) {
 		jobs, err := w.x.Inspect().JobsByID(context.Background(), q.name, some...)
 		if err != nil {
 			w.fail("Inspector.JobsByID: %v", err)

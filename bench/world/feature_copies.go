@@ -19,7 +19,7 @@ var copying = &feature{
 	steps: []step{
 		{"copy", 5, true, func(d *draw) line { return d.cut(newLine("copy")) }, playCopy},
 		{"compact", 5, true, func(d *draw) line { return d.cut(newLine("compact")) }, playCompact},
-		{"stop", 3, true, func(d *draw) line { return newLine("stop", "d", d.one("1ms", "2s", "30s")) }, playStop},
+		{"stop", 3, true, drawStop, playStop},
 	},
 	begin: func(w *world, _ *executor.Executor) {
 		all, _ := filepath.Glob(filepath.Join(w.dir, copies, "whole"))
@@ -27,6 +27,13 @@ var copying = &feature{
 			w.checked(dir)
 		}
 	},
+}
+
+func drawStop(d *draw) line {
+	if d.has("watch") { // a handler that is deaf does not hear of a stop
+		return newLine("stop", "d", "30s")
+	}
+	return newLine("stop", "d", d.one("1ms", "2s", "30s"))
 }
 
 // copies are in the directory of a world, each in one of its own.
@@ -129,7 +136,7 @@ func (w *world) copied(dir string, queues []*queue) map[spot]bool {
 		w.mu.Lock()
 		ids := w.ledger.ids(q.name)
 		w.mu.Unlock()
-		for some := range slices.Chunk(ids, 25) {
+		for some := range slices.Chunk(ids, idsAtOnce) {
 			jobs, err := x.Inspect().JobsByID(ctx, q.name, some...)
 			if err != nil {
 				w.fail("copy: %v", err)
