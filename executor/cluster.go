@@ -109,7 +109,8 @@ func (t askedQueue) Letters(from uint64, yield func(inspect.DeadPayload, error) 
 // Wait waits for a payload, whose handler may have returned a result.
 func (t askedQueue) Wait(ctx context.Context, id string, q *fleet.Question, a *fleet.Answer) error {
 	end, err := t.q.wait(ctx, Receipt{ID: id, Position: q.Position, MergedInto: q.MergedInto, Durable: true, Duplicate: q.Duplicate})
-	return cmp.Or(err, a.Say(end.Said, end.Value, ErrNoResult))
+	_ = a.Say(end.Said && err == nil, end.Value, ErrNoResult) // Do misses a result that can't be written, and Wait does not
+	return err
 }
 
 // Enqueue is Do. What a caller waits for no longer is in the answer, for the next one to be asked.

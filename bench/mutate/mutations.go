@@ -376,7 +376,7 @@ var inRoot = []mutation{
 	{"tell of an end that is not on disk", "executor/internal/await/call.go", "	if c.Async {\n", "	if c.Async || true {\n", awaits},
 	{"take what is not on disk for done", "executor/internal/await/call.go", "	if held, err := c.X.Log.Arrived(c.Context, c.At); err != nil || held {\n", "	if err := c.X.Log.Flush(c.Context); err != nil && !errors.Is(err, journal.ErrFull) {\n", awaits},
 	{"take what waits for room for done", "journal/head.go", "		if h.disk.holds(p) {\n", "		if false {\n", awaits},
-	{"take what is replaced just now for done", "executor/internal/await/call.go", "	moved := c.Book.At(c.Waiter) != c.At ", "	moved := false && c.Book.At(c.Waiter) != c.At ", awaits},
+	{"take what is replaced just now for done", "executor/internal/await/call.go", "		at := c.Book.At(c.Waiter)\n", "		at := c.At\n", awaits},
 	{"wait for oneself", "executor/internal/admit/graph.go", "	for _, by := range c.From {\n", "	for _, by := range c.From[:0] {\n", awaits},
 	{"miss the end of a payload that is merged", "executor/internal/await/await.go", "range c.Merged {", "range c.Merged[:0] {", awaits},
 	{"let two in that find none", "executor/internal/submit/once.go", "c.stateKey, c.Alone)", "c.stateKey)", awaits},

@@ -121,7 +121,7 @@ func (p Program) Run(ctx context.Context, args []string, in io.Reader, out, errs
 		OnUsageError:   func(_ context.Context, _ *cli.Command, err error, _ bool) error { return usage("%v", err) },
 	}
 	root.Commands = each.Of(p.verbs(), func(v verb) *cli.Command { return v.command(p, o, in) })
-	err := misnamed(args)
+	err := p.misnamed(args)
 	if err == nil {
 		err = root.Run(ctx, args)
 	}
@@ -133,12 +133,12 @@ func (p Program) Run(ctx context.Context, args []string, in io.Reader, out, errs
 
 // misnamed returns an error when the first argument is no command; cli would rather
 // complain about a flag behind it.
-func misnamed(args []string) error {
+func (p Program) misnamed(args []string) error {
 	known := func(v verb) bool { return v.name == args[1] }
-	if len(args) < 2 || strings.HasPrefix(args[1], "-") || slices.Contains([]string{"help", "h"}, args[1]) || slices.ContainsFunc(commands, known) {
+	if len(args) < 2 || strings.HasPrefix(args[1], "-") || slices.Contains([]string{"help", "h"}, args[1]) || slices.ContainsFunc(p.verbs(), known) {
 		return nil
 	}
-	return usage("there is no command %q; it comes first, as in strand inspect DIR; strand help lists all", args[1])
+	return usage("there is no command %q; it comes first; %s help lists all", args[1], p.Name)
 }
 
 // status is the exit status for an error.

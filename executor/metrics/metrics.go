@@ -208,7 +208,7 @@ func queueFigures() []figure[inspect.QueueStats] {
 	type stats = inspect.QueueStats
 	return []figure[stats]{
 		{name: "strand.jobs", unit: "{job}", what: "Ids with something to do.", of: func(q *stats) float64 { return float64(q.Jobs) }},
-		{name: "strand.jobs.retrying", unit: "{job}", what: "Jobs whose last run failed.", of: func(q *stats) float64 { return float64(q.Retrying) }},
+		{name: "strand.jobs.retrying", unit: "{job}", what: "Jobs that have used up a retry.", of: func(q *stats) float64 { return float64(q.Retrying) }},
 		{name: "strand.jobs.halted", unit: "{job}", what: "Jobs that wait for a person.", of: func(q *stats) float64 { return float64(q.Halted) }},
 		{name: "strand.jobs.running", unit: "{job}", what: "Jobs that workers have in hand.", of: func(q *stats) float64 { return float64(q.Running) }},
 		{name: "strand.jobs.parked", unit: "{job}", what: "Jobs that wait for a lock, a slot or a limit.", of: func(q *stats) float64 { return float64(q.Parked) }},

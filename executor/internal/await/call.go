@@ -124,15 +124,17 @@ func (c *Call) Done() (failure error) {
 func (c *Call) Earlier() (End, error) {
 	over, letter, err := c.past()
 	switch {
-	case letter != nil && !c.Waiter.Over():
+	case c.Waiter.Over(): // whose it was may not be known
+	case letter != nil:
 		return End{Position: c.At}, graveOf(letter)
 	case err != nil:
 		return End{}, &Left{c.unknown(err), c.Done()}
-	case over && !c.Waiter.Over():
+	case over:
 		return End{Position: c.At}, nil
-	}
-	if err := c.Enter(); err != nil {
-		return End{}, err
+	default:
+		if err := c.Enter(); err != nil {
+			return End{}, err
+		}
 	}
 	return c.Outcome()
 }
@@ -181,12 +183,17 @@ func (c *Call) past() (over bool, letter *journal.Buried, err error) {
 	if err := c.X.Log.Settled(c.Context); err != nil {
 		return false, nil, err
 	}
-	live, err := c.lives()
-	if err == nil && !live && c.Another {
-		live, err = c.search()
+	for {
+		live, err := c.lives()
+		if err == nil && !live && c.Another {
+			live, err = c.search()
+		}
+		at := c.Book.At(c.Waiter)
+		if live || err != nil || at == c.At || at == 0 { // 0: the waiter hears
+			return err == nil && !live, nil, err
+		}
+		c.At = at // it was replaced meanwhile
 	}
-	moved := c.Book.At(c.Waiter) != c.At // it was replaced meanwhile
-	return err == nil && !live && !moved, nil, err
 }
 
 // lives asks whether the payload waits or runs.
@@ -216,8 +223,11 @@ func (c *Call) search() (live bool, err error) {
 		return false, err
 	}
 	id, there, err := ref.PeekID()
-	if there { // or it has ended since, which the waiter hears
+	switch {
+	case there:
 		c.ID = string(id)
+	case err == nil: // it has ended since
+		err = c.until(c.Waiter.Done)
 	}
 	return true, err
 }
