@@ -27,8 +27,8 @@ var (
 
 	// ErrNoResult is returned by Do when the payload that it would wait for has ended before: that of
 	// an earlier call with the same [IdempotencyKey], or a newer one that supersedes this one. The
-	// executor keeps a result only for callers that wait when the handler returns. A payload that a
-	// [Middleware] ended without the handler has none.
+	// executor keeps a result only for callers that wait when the handler returns, and no record of
+	// whether it was done, discarded or deleted. One that a [Middleware] ended without the handler has none.
 	ErrNoResult = errors.New("executor: it has ended, and its result is gone")
 
 	// ErrDeadlock is matched by the error of a call from a handler that would wait

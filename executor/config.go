@@ -37,10 +37,10 @@ const (
 // switches off what the field bounds or does: no limit, no retry, no wait. Where that
 // makes no sense, a number below zero is refused with [ErrConfig], and so is one that
 // is too large; the error has the field and the value. Below zero are refused: Workers,
-// Stuck.After, Advanced.MaxPayloadBytes, Advanced.IdempotencyTTL and Advanced.SlotTTL
-// of Config; Share.Weight, Share.Shards and BatchSize of a queue; TTL and Heartbeat of
-// Unique; TTL and MaxSteps of slots; and all fields of [LimitConfig]. A Share.Priority
-// below zero is a low one.
+// Stuck.After, Advanced.MaxPayloadBytes, Advanced.IdempotencyTTL, Advanced.SlotTTL,
+// Splitter.Nodes and Splitter.Self of Config; Share.Weight, Share.Shards and BatchSize of
+// a queue; WhenBlocked.After of Locks; TTL and Heartbeat of Unique; TTL and MaxSteps of
+// slots; and all fields of [LimitConfig]. A Share.Priority below zero is a low one.
 type Config struct {
 	// What people set first.
 
@@ -71,8 +71,8 @@ type Config struct {
 	// asked for with [Fatal]. It may call Stop. Default nil.
 	OnFatal func(error)
 
-	// Durability of queues that do not set it. Default DurabilitySync. An executor that
-	// was opened without a directory keeps everything in memory and ignores it.
+	// Durability of queues that do not set it. Default DurabilitySync. An executor in
+	// memory, which Open with an empty dir makes, ignores it.
 	Durability Durability
 
 	// MaxBacklog bounds the payloads of all queues that are accepted and have not
@@ -98,8 +98,8 @@ type Config struct {
 	// ended. Default 30 s; below zero it does not wait.
 	StopTimeout time.Duration
 
-	// OnStart is called by Start before the first job runs. If it returns an error,
-	// Start returns that, and no job runs. Default nil.
+	// OnStart is called by Start before the first job runs. If it returns an error or
+	// panics, Start returns that, no job runs, and a second Start is ErrState. Default nil.
 	OnStart func(context.Context) error
 
 	// Middleware is called around the handlers of all queues and around the calls that
@@ -132,9 +132,9 @@ type Config struct {
 
 	// Unique has the defaults for QueueConfig.Conditions.Unique: each field that a queue leaves out comes from
 	// here, but a queue with its own TTL does not take Heartbeat from here. Key gets the payload as the type
-	// of the queue; queues for which it returns the same key exclude each other. A queue that sets Key, TTL or
-	// Heartbeat takes part, and if one of them or While is set here, so does a queue that sets nothing. A queue
-	// with UniqueNever does not. Default: a queue that sets nothing takes no part.
+	// of the queue; queues for which it returns the same key exclude each other. A queue that sets Key, TTL,
+	// Heartbeat or UniqueWhileRunning takes part. If one of these is set here, and not UniqueNever, so does a
+	// queue that sets nothing. A queue that sets UniqueNever does not. Default: one that sets nothing does not.
 	Unique Unique[any]
 
 	// Splitter says which ids belong to this process, when several processes share the
@@ -220,7 +220,7 @@ type Advanced struct {
 	// MemoryBudget is how many bytes of accepted payloads and their ids stay in memory.
 	// Above it the oldest are on disk only, and are read back when their jobs run or merge.
 	// So a backlog may be larger than memory, except for about 80 bytes a job. An executor
-	// without a directory ignores it. Default 64 MiB; below zero there is no limit.
+	// in memory ignores it. Default 64 MiB; below zero there is no limit.
 	MemoryBudget int
 
 	// IdempotencyTTL is how long the journal remembers an [IdempotencyKey] after the
@@ -238,7 +238,7 @@ type Advanced struct {
 	EventBuffer int
 
 	// TimerSlack lets delayed jobs start together: a job that is put off for at least
-	// 100 × TimerSlack, by [At], [In], a retry or [Snooze], may start up to TimerSlack
+	// 100 × TimerSlack, by [At], a retry, [Debounce] or the like, may start up to TimerSlack
 	// late. Jobs of all queues that become due within one TimerSlack share a wake-up,
 	// and most of them a commit. With 25 ms, jobs that are put off for 2.5 s or more may start
 	// late, and hundreds of them in a second take less than half of the processor time.
@@ -254,7 +254,7 @@ type Advanced struct {
 	Strict bool
 }
 
-// MaxIDBytes is the length of the longest id.
+// MaxIDBytes is the length of the longest id: 512.
 const MaxIDBytes = engine.MaxIDBytes
 
 func (c Config) withDefaults() (Config, error) {

@@ -13,10 +13,10 @@ import (
 type Item[T any] struct {
 	ID      string // may be left out if QueueConfig.Defaults.ID is set
 	Payload T
-	Score   *float64  // nil: QueueConfig.Defaults.Score, or now
-	Due     time.Time // zero: QueueConfig.Defaults.Due, or now
+	Score   *float64  // nil: [Score] of the call, else QueueConfig.Defaults.Score, else now
+	Due     time.Time // zero: [At] or [In] of the call, else QueueConfig.Defaults.Due, else now
 
-	Metadata map[string]string // see [Metadata]; nil: none
+	Metadata map[string]string // nil: [Metadata] of the call; empty: none
 }
 
 // Option of one call. Of At and In, of Score, and of Metadata the last one counts.
@@ -43,8 +43,8 @@ func Score(v float64) Option { return submit.Score(v) }
 // from. The handler finds it beside the payload, and it survives retries, restarts, dead-lettering
 // and Requeue. It is not a part of the payload: payloads with equal bytes merge whatever their
 // metadata, and the one that stays keeps its own. The map has at most 16 pairs, with keys that are
-// not empty, and 1 KiB of keys and values together, or the call returns [ErrInvalidItem]. Without
-// metadata a payload takes no room for it. A [Queue.FollowUp] inherits those of its job.
+// not empty, and 1 KiB of keys and values together, or the call returns [ErrInvalidItem]. The call
+// copies it. Item.Metadata takes its place as a whole. A [Queue.FollowUp] inherits those of its job.
 func Metadata(pairs map[string]string) Option { return submit.Metadata(pairs) }
 
 // IdempotencyKey makes a call safe to repeat. The key is any string of 1 to 512 bytes, for example

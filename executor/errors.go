@@ -36,10 +36,10 @@ var (
 	// and for a call that would not fit into an empty backlog.
 	ErrTooLarge = submit.ErrTooLarge
 
-	// ErrInvalidKey is returned for an empty key, for an empty name of an offset,
-	// for one of more than MaxIDBytes, for two of them in one call, for a key that
-	// came with another number of items before, and for what the key functions of
-	// [Locks] and [Unique] return when it is no key, or when they panic.
+	// ErrInvalidKey is returned for a key that does not have 1 to 512 bytes, and for such a name of a
+	// source, a limit or slots; for two IdempotencyKeys in one call, and for two FromSource of one name;
+	// for an IdempotencyKey that came with another number of items before; and when a key function of
+	// [Locks], [Unique] or [LimitOf] panics or returns such a key.
 	ErrInvalidKey = keylock.ErrInvalidKey
 
 	// ErrEncode is returned for a payload that its codec can't encode. It wraps
@@ -118,7 +118,7 @@ var (
 // is nil, or a method of it, or of its cause, panicked.
 var ErrContext = guard.ErrContext
 
-// PanicError is the error of a job whose handler, or of a payload whose codec, panicked.
+// PanicError is the error of a job whose handler, or of a payload whose codec, panicked. Its text has Value, not Stack.
 type PanicError struct {
 	Value any
 	Stack string

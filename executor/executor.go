@@ -277,7 +277,7 @@ func (x *Executor) Inspect() inspect.Inspector { return x.view }
 
 // Stats returns the figures of all queues, by name. It asks the shards one after the
 // other: a follow-up may be missing although its job has ended. It returns ErrClosed
-// after Stop, and the cause of ctx when that ends first.
+// after Stop, ErrFailed if the journal can't be read, ErrContext, or the cause of ctx.
 func (x *Executor) Stats(ctx context.Context) (inspect.Stats, error) { return x.view.Stats(ctx) }
 
 // Events yields what happens to jobs, from a buffer in memory, as it happens. It yields

@@ -109,12 +109,12 @@ func HandleLatest[T any](x *Executor, name string, handler func(context.Context,
 	return Handle(x, name, handler, cfg)
 }
 
-// HandleMerged registers a queue whose handler gets all payloads of an id that wait in
-// one call: for what is cheaper together, or has to be seen together. What the handler
-// returns is the outcome of all of them, as with [Handle]; [PayloadErrors] tell them
-// apart. For state, where only the newest counts, use [HandleLatest]: here a dead
-// letter that is put back runs after what was done meanwhile. It returns the errors of
-// Handle.
+// HandleMerged registers a queue whose handler gets all payloads of an id that wait in one call, 1000 by
+// default: see Gather.MaxPayloads. It is for what is cheaper together, or has to be seen together. A retry gets
+// what has come meanwhile, too, unless Gather.Block is set. What the handler returns is the outcome of all of
+// them, as with [Handle]; [PayloadErrors] tell them apart. For state, where only the newest counts, use
+// [HandleLatest]: here a dead letter that is put back runs after what was done meanwhile. It returns the
+// errors of Handle.
 func HandleMerged[T any](x *Executor, name string, handler func(context.Context, Merged[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	t := &enrolment[T]{&Queue[T]{cfg: cfg}, x, name, oneID}
 	return t.enroll(handler == nil, func(ctx context.Context, items []*shard.Item) []error {

@@ -93,9 +93,9 @@ func (j Merged[T]) Logger() *slog.Logger { return jobLogger(j.log, j.Queue, j.ID
 // Lease returns the lease of a job that is unique while it runs; see [Job.Lease].
 func (j Merged[T]) Lease() lock.Lease { return unique.LeaseOf(j.claim) }
 
-// Latest returns the value of the last payload in score order. It is the newest one
-// that is waiting if scores are times, equal payloads are all kept or merge by
-// [MergeKeepLast], and no more than MaxPayloads wait.
+// Latest returns the value of the last payload in score order. It is the newest one that is
+// waiting if scores are times, equal payloads are all kept or merge by [MergeKeepLast], and no
+// more than MaxPayloads wait. It panics for a Merged without payloads, which only a test makes.
 func (j Merged[T]) Latest() T { return j.Payloads[len(j.Payloads)-1].Value }
 
 // Parent is a job as its handler got it, a [Job] or a [Merged] of any type: what a
@@ -262,7 +262,7 @@ type JSON[T any] struct{}
 // Encode implements [Codec].
 func (JSON[T]) Encode(v T) ([]byte, error) { return json.Marshal(v) }
 
-// Decode implements [Codec].
+// Decode implements [Codec], as [json.Unmarshal] does: it passes over fields that T does not have.
 func (JSON[T]) Decode(data []byte) (v T, err error) {
 	err = json.Unmarshal(data, &v)
 	return v, err

@@ -55,12 +55,12 @@ type Locks[T any] struct {
 	Unlock func(id string, payload T) []string
 
 	// Counted makes locks of a key count: one that was locked three times takes three
-	// unlocks. Each payload of a job locks and unlocks for itself. A payload that
-	// locked a key itself unlocks that lock and no other, and nothing when a person,
-	// its dead-lettering or the TTL has ended the lock; to find out, the executor calls
-	// OnEnqueue once more before a run. Of any other key the payload unlocks the oldest
-	// lock, those of its own job first. Default false: one unlock is enough. The queue that
-	// unlocks decides, not the one that locked: give all queues of a key the same.
+	// unlocks. Each payload of a job locks and unlocks for itself. Of a key that OnEnqueue or
+	// OnRun returns for it as well, a payload unlocks its own lock: none, when a person, its
+	// dead-lettering or the TTL has ended that. So the executor calls OnEnqueue once more
+	// before a run. Of any other key a payload unlocks the oldest lock, those of its own job
+	// first. Default false: one unlock is enough. The queue that unlocks decides, not the one
+	// that locked: give all queues of a key the same.
 	Counted bool
 
 	// TTL is how long a lock lasts if nothing unlocks it before. Default, and below

@@ -101,9 +101,9 @@ func checkMiddleware(list []Middleware) error {
 
 // EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue or EnqueueMany.
 // The items have all that options and the functions of the queue have said, and Metadata
-// and an encoded Payload of their own. ID and Payload are read-only: another ID is
-// ErrMiddleware. Due and Score that were left open are the time of the call before next,
-// and after it what the payload was accepted with: see [Score].
+// and an encoded Payload of their own. ID and Payload are read-only: another ID is ErrMiddleware,
+// another Payload has no effect. Due and Score that were left open are the time of the call before
+// next, and after it what the payload was accepted with: see [Score].
 type EnqueueCall struct {
 	Queue    string
 	Items    []Item[[]byte]

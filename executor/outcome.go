@@ -74,7 +74,7 @@ func Cancel(err error) error { return &WishError{Outcome: events.Cancelled, Err:
 func Discard() error { return &WishError{Outcome: events.Discarded} }
 
 // Snooze runs the job again after d. It is no failure and spends no retry. A d below
-// zero means zero. If the error is wrapped, its text is in the job's [events.Snoozed].
+// zero means zero. An error that wraps it asks for the same, and its text is in [events.Snoozed].
 func Snooze(d time.Duration) error { return &WishError{Outcome: events.Snoozed, After: max(d, 0)} }
 
 // RetryAfter is a failure with err that names its own pause: the job runs again after d
@@ -184,7 +184,7 @@ var ErrNoHeartbeat = attempt.ErrNoHeartbeat
 // made of it; with another context, and after the handler has returned, Progress has no
 // effect. Any goroutine may call it, as often as it likes. The last call counts, and at
 // most once a second it becomes an [events.Progress] for those who read events. Progress
-// is in memory only.
+// is in memory only, of message the first 256 bytes.
 func Progress(ctx context.Context, done, total int64, message string) {
 	if a := attemptOf(ctx); a != nil {
 		a.Progress(done, total, strings.Clone(strings.ToValidUTF8(message[:min(256, len(message))], "")))

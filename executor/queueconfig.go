@@ -154,10 +154,10 @@ type Conditions[T any] struct {
 	// [NewSlots]. Default none.
 	Slots []SlotSource
 
-	// SharedLanes is a name. All queues that give the same one have one order for each
-	// id: payloads of an id run in the order in which they were accepted, one at a
-	// time, whichever of these queues they are for. So an order is created before it is
-	// paid, with a queue and a payload type for each.
+	// SharedLanes is a name. All queues that give the same one have one order for each id: payloads of
+	// an id run in the order in which they were accepted, one at a time, whichever of these queues they
+	// are for. So an order is created before it is paid, with a queue and a payload type for each. Inside
+	// a queue scores count: the turn of its earliest payload goes to the one with the lowest score.
 	//
 	// A payload waits until every earlier one of its id in these queues has ended, also
 	// while that one is delayed, retried, blocked or halted. It takes no worker
@@ -167,8 +167,8 @@ type Conditions[T any] struct {
 	// Register all of the queues in each process: the jobs of an unregistered one hold
 	// up no other.
 	//
-	// Only [Handle] takes it, and only before Start. Default "": the queue shares no
-	// ids. See "One order over several kinds of jobs" in the guide (README.md).
+	// Only [Handle], [HandleResult] and [HandleLatest] take it, and only before Start. Default "": the
+	// queue shares no ids. See "One order over several kinds of jobs" in the guide (README.md).
 	SharedLanes string
 }
 
@@ -206,8 +206,8 @@ type Gather[T any] struct {
 	// [Handle] does. Default false: the retry gets all of them, in score order.
 	Block bool
 
-	// Pull: a job that waits for a retry becomes due when a new payload is, if that is
-	// earlier. Its retry count stays. Default false: the job waits on.
+	// Pull: a job that waits for a retry becomes due when a new payload is, if that is earlier. Its retry count
+	// stays. With [Handle] and Block what failed is due then, and goes first. Default false: the job waits on.
 	Pull bool
 
 	// FreshDue says whether a new payload moves the due time of a job that waits.
@@ -236,11 +236,11 @@ type DeadLetters[T any] struct {
 	OnExhausted OnExhausted
 
 	// RetriesExhausted is called by the worker when a run has failed for the last time, before its payloads
-	// become dead letters. Each job has only the payloads that are about to: the first one under
-	// OnExhaustedBuryOldest, all that failed under OnExhaustedBuryAll. One becomes none if a person deletes it
-	// meanwhile, or if under MergeSupersede a newer one takes its place. LastError is the last failure. It is
-	// not called under OnExhaustedHalt, for what [Cancel] dead-letters, for payloads that do not decode, nor
-	// for a job that reached Config.Crash.Limit. Default nil.
+	// become dead letters: each job has only these, the first one under OnExhaustedBuryOldest, all that failed
+	// under OnExhaustedBuryAll. One that a person deletes meanwhile, or a newer state replaces, becomes none.
+	// LastError is the last failure. ctx has no Timeout, and ends when Stop has run out of time. A panic is
+	// logged. After a crash it may be called again. It is not called under OnExhaustedHalt, for what [Cancel]
+	// dead-letters, for payloads that do not decode, nor at Config.Crash.Limit. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 
 	// FormatError returns the text that the journal keeps of a failure, of which 4 KiB

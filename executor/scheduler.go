@@ -12,9 +12,9 @@ import (
 
 // Scheduler decides which shard gets the next free worker.
 type Scheduler interface {
-	// Pick returns the index in ready, which has one at least. It is called from
-	// one goroutine at a time and must not block. If it panics, or the index is out
-	// of range, [OldestFirst] decides. Shards of a queue that has as many jobs
+	// Pick returns the index in ready of one of these, not its Candidate.Index; there is one
+	// at least. It is called from one goroutine at a time and must not block. If it panics, or
+	// the index is out of range, [OldestFirst] decides. Shards of a queue that has as many jobs
 	// running as its MaxConcurrent are not among them.
 	Pick(ready []Candidate) int
 }

@@ -21,12 +21,12 @@ import (
 type SlotsConfig[V any] struct {
 	// Next returns the value after v. It must return in bounded time, and return the
 	// same value for the same v each time: otherwise a value may come twice. It may be
-	// called from any goroutine.
+	// called from any goroutine. If it panics, the job has failed.
 	Next func(v V) V
 
 	// StartFrom returns the value after which the sequence begins. It is called only
 	// while the journal has no value of the sequence. Several jobs may call it at the
-	// same time; the first answer counts. Default: the zero value of V.
+	// same time; the first answer counts, and an error fails its job. Default: the zero value of V.
 	StartFrom func(ctx context.Context) (V, error)
 
 	// TTL is how long a slot outlives its last extension. While the handler runs, the

@@ -37,8 +37,8 @@ var ErrNotOwned = errors.New("executor: id of another process")
 // while, without an order between them: if that matters, let the old processes run dry first. Add a
 // schedule of executor/cron in all processes: the one that its job's id belongs to fires the tick.
 type Splitter struct {
-	// Nodes is how many processes share the work. Default 0: all ids belong to this
-	// process, and Self and Owner must be zero, too.
+	// Nodes is how many processes share the work, 1,048,576 at most. Default 0: all ids
+	// belong to this process, and Self and Owner must be zero, too. Below zero is ErrConfig.
 	Nodes int
 
 	// Self is the number of this process, from 0 to Nodes − 1.
