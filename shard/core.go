@@ -36,7 +36,7 @@ type Core struct{ looks }
 type Counts struct {
 	Jobs     int // ids with something to do
 	Payloads int // payloads that wait or run
-	Retrying int // jobs whose last run failed
+	Retrying int // jobs that have used up a retry
 	Halted   int // jobs that wait for RunNow
 	Running  int // jobs handed to workers
 	Parked   int // jobs that wait for something else than their time: a lock, a slot

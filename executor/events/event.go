@@ -76,7 +76,8 @@ type Event struct {
 
 	Position uint64 // of the payload, or the first of them
 	// Payloads is how many payloads of ID the event is about: at least one, and 0 for
-	// [Paused], [Resumed] and [Committed]. What was folded ends as one, the others as [Merged].
+	// [Paused], [Resumed] and [Committed]. What was folded counts in full until it ends: as one, the
+	// others as [Merged].
 	Payloads int
 	// Attempt of the run: 1, 2, 3, …
 	Attempt int
@@ -88,7 +89,7 @@ type Event struct {
 	Duration time.Duration
 	// Delay is, for [Failed] and [Snoozed], the pause until the payloads run again.
 	Delay time.Duration
-	// Error says why. For [Progress] it is the message. It has the first 512 bytes.
+	// Error says why, in its first 512 bytes. For [Progress] it is the message.
 	Error string
 
 	Done, Total int64 // of [Progress]
@@ -104,8 +105,7 @@ type Filter struct {
 	// registered later, and events that are about no queue.
 	Queues []string
 
-	// Kinds of events. Default: all but [Committed], of which there may be thousands a
-	// second.
+	// Kinds of events. None: all but [Committed], of which there may be thousands a second.
 	Kinds []Kind
 
 	// After is the [Event.Token] of the last event that the reader has seen; it goes on

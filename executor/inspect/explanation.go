@@ -112,7 +112,7 @@ type Holdings struct {
 type JobState string
 
 const (
-	// JobUnknown: the id has no job.
+	// JobUnknown: the id has neither a job nor dead letters. Explain says so without an error.
 	JobUnknown JobState = "unknown"
 	// JobRunning: a worker runs the job, or has been given it and comes to it next.
 	JobRunning JobState = "running"
@@ -123,7 +123,7 @@ const (
 	JobScheduled JobState = "scheduled"
 	// JobBlocked: the job waits until keys of [executor.Locks] are unlocked.
 	JobBlocked JobState = "blocked"
-	// JobWaiting: the job waits until an equal one has run, or for a slot.
+	// JobWaiting: the job waits for a key of [executor.Unique], for a slot, or for its turn in shared lanes.
 	JobWaiting JobState = "waiting"
 	// JobLimited: the job waits for a [executor.Limit]: until another job of its key has ended, or
 	// until a time.
@@ -146,7 +146,7 @@ const (
 //	[JobReady]       is due and waits for a worker, also     JobReady
 //	                 one that has failed
 //	[JobScheduled]   is due later, and has not failed        JobScheduled, Attempt 1
-//	[JobRetrying]    is due later, because it failed         JobRetrying, Attempt above 1
+//	[JobRetrying]    is due later, and has failed            JobRetrying, Attempt above 1
 //	[JobParked]      waits for a key, lease, slot, limit or  JobBlocked, JobWaiting,
 //	                 turn, or a person has paused its id,    JobLimited, JobSuspected,
 //	                 or a prefix of it                       JobPaused
@@ -159,7 +159,7 @@ const (
 // [Inspector.Dead]. A pause of the queue or the executor changes no state here:
 // [QueueStats] and Explain say so.
 const (
-	// JobRetrying: its last run failed, and it waits for the next one.
+	// JobRetrying: it has used up a retry, and waits for its next run, also after a snooze.
 	JobRetrying JobState = "retrying"
 	// JobParked: it waits for a key, lease, slot, limit or turn, or a person has paused its id or a prefix of the id.
 	JobParked JobState = "parked"
@@ -182,8 +182,8 @@ type Turn struct {
 	Reason string
 
 	// Running is how many are at work, and Of how many may be: handlers of the queue
-	// for max concurrent, jobs of the shard for concurrency, otherwise all workers. Running
-	// may be above Of for a while after [executor.Queue.Tune].
+	// for max concurrent, jobs of the shard for concurrency, otherwise all workers; 0 before
+	// Start. Running may be above Of for a while after [executor.Queue.Tune].
 	Running, Of int
 
 	// Before names the queues with a job due that workers serve first, 100 at

@@ -30,7 +30,7 @@ type LeaseWaiter struct {
 	For time.Duration `wire:"waited_seconds"` // how long it has waited
 }
 
-// String is one line, as that of [Explanation].
+// String is one line, as that of [Explanation]: which job has the key, for how long, and which wait.
 func (s LeaseStatus) String() string {
 	var b strings.Builder
 	b.WriteString(brief.Text(s.Key) + ": ")
@@ -151,7 +151,7 @@ type LimitKey struct {
 	Paused time.Time `wire:"paused_until"`
 }
 
-// String is one line, as that of [Explanation].
+// String is one line, as that of [Explanation]: how many run of Concurrent, until when it waits, and how many wait.
 func (k LimitKey) String() string {
 	line := "limit " + brief.Text(k.Limit)
 	if k.Key != "" {

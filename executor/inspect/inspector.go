@@ -25,8 +25,8 @@ var (
 )
 
 // Inspector shows what is in an executor while it runs, and acts on it: for people,
-// dashboards and tools. Any goroutine may call its methods, at any time, also before Start and
-// after Stop.
+// dashboards and tools. Any goroutine may call its methods, at any time, also before Start. After
+// Stop only Running, Limits and Paused answer; the others return ErrClosed.
 type Inspector interface {
 	// Jobs lists jobs of a queue, while they go on.
 	//
@@ -71,9 +71,9 @@ type Inspector interface {
 	// Explain says why the job of an id does not run: what it waits for, which job has
 	// that, and for how much longer. For a job that is ready it says what keeps workers
 	// from it. For an id without a job it tells of the id's dead letters; to find them it
-	// scans all of the queue's, see [Inspector.Dead] for what that costs. It returns
-	// ErrUnknownQueue, ErrInvalidID for an id that no job can have, ErrClosed, ErrFailed,
-	// or the cause of ctx.
+	// scans all of the queue's, see [Inspector.Dead] for what that costs. If there are none
+	// either, State is JobUnknown, and that is no error. It returns ErrUnknownQueue, ErrInvalidID
+	// for an id that no job can have, ErrContext, ErrClosed, ErrFailed, or the cause of ctx.
 	Explain(ctx context.Context, queue, id string) (Explanation, error)
 
 	// JobsByID is Job for up to 25 ids of a queue, in their order, each once;

@@ -14,7 +14,7 @@ type JobInfo struct {
 	State     JobState  // one of the first six of JobQuery.States
 	Due       time.Time // of one that runs, when what waits behind it is due
 	Attempt   int       // that runs or comes next: 1, 2, 3, …
-	LastError string    // its first KiB; "": its last run did not fail
+	LastError string    // its first KiB; "": it has not failed, or not since Requeue
 	Payloads  int       // that wait, run, or failed and wait
 
 	// PayloadInfo is of the payload that runs or comes next, without metadata; its Raw are
@@ -24,11 +24,11 @@ type JobInfo struct {
 
 // JobDetail is all that there is to see of an id: its job, and its dead letters.
 type JobDetail struct {
-	// JobInfo of the job; LastError is its first 16 KiB. For an id with only dead
-	// letters it has Queue, ID, the State JobDead, and Attempt and LastError of the one
-	// that died last.
+	// JobInfo of the job; LastError is all that is kept of it, see [Failure]. For an id with
+	// only dead letters it has Queue, ID, the State JobDead, and Attempt and LastError of the
+	// one that died last.
 	JobInfo
-	Failures []Failure // the last five of the job, oldest first; each cut as LastError is
+	Failures []Failure // the last five of the job, oldest first
 
 	// InHand are the payloads that a handler has, Waiting those behind them, in the
 	// order in which they will run: 100 of each, and More is how many there are
@@ -56,8 +56,8 @@ type PayloadInfo struct {
 	Metadata   map[string]string // nil: none
 	Bytes      int               // of the payload
 
-	// Raw are its bytes. One call returns a MiB of them, or one payload: payloads
-	// behind that have no Raw, and are not decoded.
+	// Raw are its bytes. One call returns a MiB of them in all, or the first payload if that is
+	// larger. Payloads behind that have no Raw, are Clipped, and are not decoded.
 	Raw     []byte `wire:"payload,omit"`
 	Clipped bool   `wire:",omit"` // Raw are not all of them
 
@@ -74,15 +74,15 @@ type DeadPayload struct {
 	Queue, ID string
 	PayloadInfo
 	Attempt  int       // in which it died: 1, 2, 3, …
-	Error    string    // why: its first 16 KiB, in a list its first KiB
+	Error    string    // why: the last failure, or the reason of a cancellation; in a list its first KiB
 	At       time.Time // when it died
 	Failures []Failure `wire:",omit"` // the last five, oldest first; the last one is Error
 }
 
-// Failure is one failed attempt of a job. Of the older failures of a job at least the
-// first KiB of the text is kept, of the last one all of it; see
-// QueueConfig.DeadLetters.FormatError. An attempt that a crash cut off is no failure:
-// Job.Crashes counts it. After [Inspector.Requeue] there are none.
+// Failure is one failed attempt of a job. Of the last failure of a job 4 KiB of the text are
+// kept, see QueueConfig.DeadLetters.FormatError, of the older ones at least the first KiB. An
+// attempt that a crash cut off is no failure: Job.Crashes counts it. After [Inspector.RunNow]
+// the failures stay, though Attempt begins again; after [Inspector.Requeue] there are none.
 type Failure struct {
 	Attempt int       // 1, 2, 3, …; after RunNow and Requeue it begins again
 	At      time.Time // when it failed
@@ -111,8 +111,8 @@ type Running struct {
 	Jobs   []RunningJob
 	More   int // jobs that are not in Jobs, which has 100 at most
 
-	// Since is when the worker began with the run that these jobs are in: up to about a
-	// millisecond before their handler was called. Age is the time from then on.
+	// Since is when the worker began with the run that these jobs are in: up to about a millisecond, and what
+	// Slots or a Locks.Service took, before their handler was called first. Age is the time from then on.
 	Since   time.Time
 	Age     time.Duration
 	Timeout time.Duration `wire:",omit"` // QueueConfig.Timeout; 0: none
@@ -132,7 +132,7 @@ type RunningJob struct {
 	ID       string
 	Attempt  int    // 1, 2, 3, …
 	Position uint64 // of the payload in hand, the first of them if there are several
-	Payloads int    // that it was handed out with
+	Payloads int    // that it was handed out with, also those that [executor.Handle] is through with
 }
 
 // ProgressReport is what a handler has said of its progress last.

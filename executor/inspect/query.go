@@ -7,7 +7,7 @@ import (
 	"github.com/strandjobs/strand/executor/internal/brief"
 )
 
-// Order says by what a list is sorted.
+// Order says by what a list is sorted. One that is not for that list is ErrInvalidQuery.
 type Order string
 
 const (
@@ -120,8 +120,8 @@ func SelectIDs(queue string, ids ...string) Selection {
 
 // At narrows a selection to the payloads that were accepted at some positions, as Receipt,
 // Payload and Dead have them; no two payloads of a journal have one. Without a position it
-// selects nothing. In a cluster, where each partition has positions of its own, it takes SelectIDs
-// with one id; all else is ErrInvalidQuery.
+// selects nothing. A second At takes the place of the first. In a cluster, where each partition has
+// positions of its own, it takes SelectIDs with one id; all else is ErrInvalidQuery.
 func (s Selection) At(positions ...uint64) Selection {
 	s.Positions = append([]uint64{}, positions...)
 	return s

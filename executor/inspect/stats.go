@@ -70,7 +70,7 @@ type QueueStats struct {
 	// Of now.
 	Jobs     int `wire:"length"` // ids with something to do
 	Payloads int // that wait or run
-	Retrying int `wire:"retries"` // jobs whose last run failed, halted ones among them
+	Retrying int `wire:"retries"` // jobs that have used up a retry, halted ones among them
 	Fresh    int // jobs that have used up no retry
 	Halted   int // jobs that wait for RunNow
 	Running  int // jobs that workers have in hand, or come to next
@@ -82,8 +82,8 @@ type QueueStats struct {
 	// prefixes, not ids. Lists show the jobs of both as JobParked; Parked does not count them.
 	PausedIDs, PausedPrefixes int
 
-	// Totals since Open; they include what registration itself superseded or buried. Failed,
-	// Snoozed and Interrupted count runs, all others payloads.
+	// Totals since Open; they include what registration itself superseded or buried. Failed, Snoozed and
+	// Interrupted count runs, of a batch one for each id and none for its halves; all others payloads.
 	//
 	//   - Buried went to the dead letters.
 	//   - Merged have ended because an equal payload runs in their stead. Of those,
@@ -151,7 +151,7 @@ type ShardStats struct {
 	Lag time.Duration `wire:"lag"`
 }
 
-// Backlog says how full a backlog is. All of it is zero without a limit.
+// Backlog says how full a backlog is. A limit of payloads or of bytes has both counted; without one all is zero.
 type Backlog struct {
 	// Payloads and Bytes are what counts against the limits: payloads that are accepted
 	// and have not ended, and those of calls that are under way.
