@@ -31,10 +31,10 @@ func (d *Disk) Full(bytes int) { locked(&d.mu, func() { d.memory.Fill(max(bytes,
 // NoRoom has the disk take nothing more: not even results, which wait for room.
 func (d *Disk) NoRoom() { locked(&d.mu, func() { d.memory.Limit(1) }) }
 
-// HasRoom ends Full and NoRoom.
+// HasRoom ends Full and NoRoom, as a new life of the executor does.
 func (d *Disk) HasRoom() { locked(&d.mu, func() { d.memory.Limit(0) }) }
 
-// Slow has each commit take so long, until it is called again; 0: no time.
+// Slow has each commit of this life take so long, until it is called again; 0: no time.
 func (d *Disk) Slow(commit time.Duration) { locked(&d.mu, func() { d.slow = commit }) }
 
 // FailCommit has the next commit fail with err, and with it the executor, which stays so

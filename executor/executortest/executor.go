@@ -21,7 +21,7 @@ import (
 type Executor struct {
 	// Executor is that of the present life: another one after Crash and Restart.
 	*executor.Executor
-	Disk Disk // of all lives, with its faults
+	Disk Disk // what is on it is of all lives; its faults, but for OnCommit, are of one
 
 	t      testing.TB
 	cfg    Config

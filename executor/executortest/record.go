@@ -36,8 +36,8 @@ type Ran struct {
 	Began     time.Time
 
 	// Outcome is what came of it: events.Done, events.Failed, events.Snoozed, events.Discarded,
-	// events.Cancelled or events.Interrupted. "": it has none, because it still runs, the
-	// process was killed, or a batch was tried again in halves. With PayloadErrors it is
+	// events.Cancelled or events.Interrupted. "": it has none, because it still runs, the process was
+	// killed, a person deleted the payloads, or a batch was tried again in halves. With PayloadErrors it is
 	// that of the payloads that run again, if there are any, or else of the last one.
 	Outcome events.Kind
 	Error   string        // of Outcome, up to 512 bytes

@@ -188,8 +188,8 @@ func RequireBuried(x *Executor, queue Named, id, text string) {
 		}), state(x, queue.Name(), id))
 }
 
-// RequireDue requires that an id has a job which is due in so much time from now: put
-// off, debounced, or waiting for a retry. 0: it is due, and waits.
+// RequireDue requires that an id has a job which is due in exactly so much time from now:
+// put off, debounced, or waiting for a retry. 0: it is due, or long overdue, and waits.
 func RequireDue(x *Executor, queue Named, id string, in time.Duration) {
 	x.t.Helper()
 	e, err := x.Executor.Inspect().Explain(context.Background(), queue.Name(), id)

@@ -26,7 +26,7 @@ func (x *Executor) UntilIdle() {
 }
 
 // Advance lets d pass, and runs what is due or becomes due meanwhile, until then: a
-// handler may be in the middle of its work afterwards.
+// handler may be in the middle of its work afterwards. With 0, or less, no time passes.
 func (x *Executor) Advance(d time.Duration) {
 	x.t.Helper()
 	defer x.release("Advance")()
