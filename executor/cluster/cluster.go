@@ -52,7 +52,7 @@ type Cluster struct {
 	Partitions  int // above 0
 	PartitionOf func(id string) (int, error)
 
-	// Enqueue accepts items as [Carry] returned them, with the conditions of their call.
+	// Enqueue is EnqueueMany of items, perhaps of several partitions, and conditions as [Carry] returned them.
 	Enqueue func(ctx context.Context, queue string, items []executor.Item[[]byte], conditions []byte) ([]executor.Receipt, error)
 
 	// FollowUp returns the state key that stands for a follow-up of another partition in the commit which
@@ -83,10 +83,10 @@ type Cluster struct {
 // Row is what the processes of a cluster know of a key, for Rows to keep.
 type Row = quota.Stored
 
-// Open returns the executor of a cluster, and what opens the executor of a partition over a log, as
-// executor.OpenLog does, with the queues of x: who calls that starts and stops what it returns, and gives its
-// number in cfg.Splitter.Self. Queues and limits of x are to be made before Start: later it is
-// executor.ErrState. It returns executor.ErrConfig for cfg.
+// Open returns the executor of a cluster, and open, which opens the executor of a partition over a log, as
+// executor.OpenLog does, with the queues of x. Who calls open gives the number of the partition in the
+// Splitter.Self of its cfg, and starts and stops what it returns. Queues and limits of x are to be made before
+// Start: later it is executor.ErrState. Open returns executor.ErrConfig for cfg, and does not check c.
 func Open(c Cluster, cfg executor.Config) (x *executor.Executor,
 	open func(name string, log func(journal.Config) (*journal.Log, error), cfg executor.Config) (*executor.Executor, error), err error) {
 	type opens = func(string, func(journal.Config) (*journal.Log, error), executor.Config) (*executor.Executor, error)
@@ -114,8 +114,8 @@ func Carry[T any](q *executor.Queue[T], items []executor.Item[T], options ...exe
 // carried items. It returns executor.ErrInvalidKey for other bytes, and for options that no call may have.
 func Carried(rest []byte) ([]executor.Option, error) { return submit.Carried(rest) }
 
-// Lapsed says that the others may have taken this process for dead, so that what it had of the limits of
-// the cluster is theirs. It is called before the process has a partition again.
+// Lapsed says that the others may have taken this process for dead, so that what x, which [Open] returned, had
+// of the limits of the cluster is theirs. It is called before the process has a partition again.
 func Lapsed(x *executor.Executor) { backdoor.Lapse(x) }
 
 // Of returns Of of the [Cluster] of an executor; nil: it has none.

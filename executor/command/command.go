@@ -40,7 +40,7 @@ func usage(format string, args ...any) error {
 
 // Program is a command that looks into journals. The zero value is strand.
 type Program struct {
-	// Name is that of the program. Default "strand".
+	// Name is what the usage and errors call the program. Default "strand".
 	Name string
 
 	// Look calls look with the journals of all partitions, once for each call that makes sense. Then no
@@ -104,8 +104,8 @@ func (c *call) limit() int {
 	return cmp.Or(c.Int("limit"), math.MaxInt)
 }
 
-// Run carries out one call, whose first argument is the program, and returns its exit status: 0 all
-// is well, 1 a journal is damaged, 2 it could not be looked at or the call is wrong.
+// Run carries out one call, which is args[1:], and returns its exit status: 0 all is well, 1 a
+// journal is damaged, 2 it could not be looked at or the call is wrong.
 func (p Program) Run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, now time.Time) int {
 	o := &output{Writer: bufio.NewWriterSize(out, 64<<10), now: now}
 	o.json = slices.Contains(args, "-json") || slices.Contains(args, "--json") // also for what is wrong with the call

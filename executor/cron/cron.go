@@ -106,8 +106,8 @@ func New(x *executor.Executor, cfg Config) (*Cron, error) {
 	return c, nil
 }
 
-// Start begins to fire, if it leads. Schedules may be added later, too. It returns
-// [executor.ErrClosed] after Stop, also that of the executor; a second call does nothing.
+// Start begins to fire, if it leads; jobs wait for the Start of the executor. Schedules may be added later, too.
+// It returns [executor.ErrClosed] after Stop, also that of the executor; a second call does nothing.
 func (c *Cron) Start() error {
 	if err := c.gone(); err != nil {
 		return err

@@ -49,10 +49,10 @@ type Config struct {
 	// which an [http.ServeMux] has the handler, with what its wildcards stand for.
 	Prefix string
 
-	// Hosts are the names, without a port, by which browsers may ask for the pages;
-	// "*" is any. That keeps out a page of another site whose name was made to point
-	// here (DNS rebinding). Default: on a loopback address localhost and IP addresses
-	// only, elsewhere any: give the names when a proxy on the same machine is in front.
+	// Hosts are all names, without a port, by which browsers may ask for the pages; "*" is any. That
+	// keeps out, with 403, a page of another site whose name was made to point here (DNS rebinding).
+	// Default: where the server is reached at a loopback address localhost and IP addresses only,
+	// elsewhere any: give the names when a proxy on the same machine is in front.
 	Hosts []string
 
 	// TrustedOrigins are whose pages may send requests, beside those of the dashboard
@@ -92,7 +92,7 @@ type Election struct {
 type Action struct {
 	Verb  Verb
 	Queue string // that it is about; "": the executor as a whole, or no queue in particular
-	Name  string // of the schedule, or the key: key= of the request
+	Name  string // of the schedule that is triggered, paused or resumed, or of the key; "": the verb has none
 }
 
 // Verb is a kind of action.
@@ -100,7 +100,7 @@ type Verb string
 
 const (
 	View           Verb = "view"            // to look
-	Pause          Verb = "pause"           // a queue, an id of it, or the executor
+	Pause          Verb = "pause"           // a queue, ids or a prefix of it, or the executor
 	Resume         Verb = "resume"          // the same
 	RunNow         Verb = "run"             // see [inspect.Inspector.RunNow]
 	RetryNow       Verb = "retry"           // see [inspect.Inspector.RetryNow]

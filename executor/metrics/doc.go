@@ -38,7 +38,7 @@
 //	from Observe
 //	  strand.commit.duration     histogram  how long the disk takes for a commit
 //	  strand.jobs                gauge      queue; ids with something to do
-//	  strand.jobs.retrying       gauge      queue; of them whose last run failed
+//	  strand.jobs.retrying       gauge      queue; of them that have used up a retry
 //	  strand.jobs.halted         gauge      queue
 //	  strand.jobs.running        gauge      queue
 //	  strand.jobs.parked         gauge      queue
@@ -66,7 +66,7 @@
 //	  strand.journal.held        gauge      bytes of entries in memory
 //	  strand.commit.age          gauge      how long the disk has been at its commit
 //
-// While the executor has failed, or its shards do not answer within two seconds, strand.healthy is
+// While the journal can't be read, or the shards do not answer within two seconds, strand.healthy is
 // all that Observe has, and why is told to [go.opentelemetry.io/otel.Handle].
 //
 // With Prometheus dots become underscores, and units and _total are put behind them.

@@ -144,9 +144,9 @@ func outcome[S ~string](o S) attribute.KeyValue { return attribute.String("outco
 // apart. A second call is refused, with [executor.ErrState], because counters that are
 // read twice are twice as high; so is one after an error of the MeterProvider. With the
 // feed of events switched off ([executor.Config].Advanced.EventBuffer) there is no histogram of
-// commits. The executor of a cluster is ErrState: observe those of its partitions.
-// Any other error is the MeterProvider's, that it panicked, or that there is no
-// executor.
+// commits. A nil executor, and that of a cluster, are ErrState, too: observe those of the
+// partitions. Any other error is that of the MeterProvider, or says that it panicked. The
+// executor need not have started.
 func (m *Metrics) Observe(x *executor.Executor) error {
 	if x == nil {
 		return fmt.Errorf("metrics: %w: no executor; Open makes one", executor.ErrState)
