@@ -71,8 +71,8 @@ type Debounce struct {
 	// Quiet is how long no payload must have come. Default, and below zero: no delay.
 	Quiet time.Duration
 
-	// MaxWait is the longest that a job is delayed, counted from its first payload. Above zero it must be
-	// at least Quiet, and have one: else it is ErrConfig. Default ten times Quiet; below zero: no bound.
+	// MaxWait is the longest that a job is delayed, counted from its first payload. Above zero it needs
+	// a Quiet, and must not be less: else it is ErrConfig. Default ten times Quiet; below zero: no bound.
 	MaxWait time.Duration
 }
 
