@@ -48,7 +48,7 @@
 //
 // # Goroutines
 //
-// One for each actor that has messages in its mailbox; one for the report of each
+// One for each actor that is new, or has messages in its mailbox; one for the report of each
 // failed actor. When the messages of an actor end, its goroutine waits for another
 // actor until the System stops, unless as many as there are cores wait already. So
 // a System that is dropped without Stop leaks those, and its actors.

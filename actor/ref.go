@@ -20,10 +20,10 @@ type Ref[M any] struct {
 // struct of one pointer-shaped field goes into an interface without allocating.
 type letter[M any] struct{ message M }
 
-// Spawn starts an actor that calls receive with every message. The name is for
-// people (logs, errors) and unique in s; it is free again after Stop. It returns an
-// error when the name is empty or in use, or s was stopped. receive must not block
-// for long: other actors wait for a core meanwhile.
+// Spawn starts an actor that calls receive with every message. The name is for people (logs, errors) and unique in s;
+// it is free again after Stop. Spawn returns an error, of which only the text tells why, when the name is empty or in
+// use, or s was stopped; a nil receive is a bug, and panics. receive must not block for long: other actors wait for a
+// core meanwhile.
 func Spawn[M any](s *System, name string, receive func(M)) (*Ref[M], error) {
 	if receive == nil {
 		panic("actor: bug: Spawn without a receive function")
@@ -96,9 +96,9 @@ func (r *Ref[M]) notNil(message M) {
 	}
 }
 
-// Stop refuses new messages and waits until every accepted one was handled. It
-// returns the cause of ctx when that ends first, and the failure of this actor with
-// the number of messages that it lost if it failed.
+// Stop refuses new messages, also when ctx has ended already, and waits until every accepted one was handled. It
+// returns the cause of ctx when that ends first, and the failure of this actor with the number of messages that it
+// lost if it failed. A nil ctx is a bug, and panics if Stop would have to wait.
 func (r *Ref[M]) Stop(ctx context.Context) error {
 	c := r.cell
 	c.inbox.shut()

@@ -64,8 +64,8 @@ var shared = sync.OnceValue(func() *actor.ActorSystem {
 	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
 })
 
-// New returns a System without actors. It starts no goroutine; one without messages
-// so far may be dropped.
+// New returns a System without actors. It starts no goroutine, and may be dropped as long as no
+// actor was spawned.
 func New(config Config) *System {
 	s := &System{
 		onFailure: config.OnFailure,
