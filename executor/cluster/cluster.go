@@ -21,9 +21,8 @@
 //   - Two handlers that wait for each other over partitions are not found out: they wait until
 //     their contexts end. Within a partition, and where no worker of the process is left for what
 //     is waited for, it is executor.ErrDeadlock.
-//   - Each partition has its own positions, so that a Selection with At is of one id, and its own
-//     bounds, as for ids that are paused. Its dead letters are in order, and come before those of
-//     the next partition. QueueStats have no Shards.
+//   - Each partition has its own positions, so that a Selection with At is of one id, and its own bounds, as for ids
+//     that are paused. Its dead letters are in order, before those of the next partition. QueueStats have no Shards.
 //   - Do waits for an owner, also before Start. When its context ends before the owner's answer
 //     it is executor.ErrUnknown.
 //
@@ -60,10 +59,9 @@ type Cluster struct {
 	// the option [Relayed], once, and in the order of commits. The error is that of Queue.FollowUp.
 	FollowUp func(queue string, item executor.Item[[]byte]) (journal.Set, error)
 
-	// Ask has the process that has a partition [Answer] a question, behind what was enqueued for
-	// the queue before; "" is all queues. When that process has gone meanwhile, the next one is
-	// asked if again is set; otherwise, and when ctx ends before the answer, it returns
-	// executor.ErrUnknown. An answer may come with an error.
+	// Ask has the process that has a partition [Answer] a question, behind what was enqueued for the queue before;
+	// "" is all queues. When that process has gone meanwhile, the next one is asked if again is set; otherwise, and
+	// when ctx ends before the answer, it returns executor.ErrUnknown. An answer may come with an error.
 	Ask func(ctx context.Context, partition int, queue string, question []byte, again bool) (answer []byte, err error)
 
 	// Self tells this process from others, also from one before it.
@@ -75,9 +73,12 @@ type Cluster struct {
 	// one clock for all processes; lives says whether the process with a Self may be running jobs still.
 	Rows func(ctx context.Context, keys []string, change func(now time.Time, lives func(self string) bool, rows []Row) ([]Row, error)) error
 
-	Start func(ctx context.Context) error // is called once, after OnStart
-	Stop  func(ctx context.Context) error // is called once, and ends when all partitions are given away; handlers may go on until ctx ends
-	Err   func() error                    // until Stop
+	// Start is called once at most, after OnStart. Stop is called once, when x is stopped, also if Start was not called
+	// or has failed. It lets handlers go on until ctx ends, and returns when all partitions are given away. What Err
+	// returns is Err of x, until x is stopped or has failed: why this process can't do its work; nil: it can.
+	Start func(ctx context.Context) error
+	Stop  func(ctx context.Context) error
+	Err   func() error
 }
 
 // Row is what the processes of a cluster know of a key, for Rows to keep.
@@ -97,15 +98,14 @@ func Open(c Cluster, cfg executor.Config) (x *executor.Executor,
 		quota.Processes{Self: c.Self, Rows: c.Rows})
 }
 
-// Relayed is the option of EnqueueMany for items that another process has accepted: the call gets its
-// executor.FullError also where Config.WaitForRoom is set, as others wait for it. Around staged ones,
-// of [Cluster].FollowUp, no middleware is called.
+// Relayed is an option of EnqueueMany for items that another process has accepted: the call returns its FullError,
+// and never waits for room. Staged ones are of [Cluster].FollowUp: no middleware for enqueueing is called for them.
 func Relayed(staged bool) executor.Option { return submit.Relayed(staged) }
 
-// Carry returns items as executor.Lookup's queue takes them, for a program that carries them to another
-// one which has the queue, too, and enqueues them there: checked and encoded, with what options and the
-// functions of Defaults say. The options that are about a call and not about an item are in rest, for
-// [Carried]; nil: there are none. It returns the errors of EnqueueMany about what it is given.
+// Carry checks and encodes items for a program that carries them to another one, which has the queue, too, and
+// enqueues them there with the Queue[[]byte] of Executor.Lookup. They have what options and the functions of Defaults
+// say of an item. What options say of the call is in rest, for [Carried]; nil: nothing. Carry returns the errors of
+// EnqueueMany about its arguments; only IfAbsent with several items is refused where they are enqueued. q is not nil.
 func Carry[T any](q *executor.Queue[T], items []executor.Item[T], options ...executor.Option) (filled []executor.Item[[]byte], rest []byte, err error) {
 	return backdoor.Carry.(func(queue, items any, options []executor.Option) ([]executor.Item[[]byte], []byte, error))(q, items, options)
 }
