@@ -11,10 +11,10 @@ import (
 
 // Config says how a log works. The zero Config is usable.
 type Config struct {
-	// Deliver takes in what was committed: one call per route and block, one at a time, in
-	// position order. It must not block for long, and must see to it that [Delivery.Done]
-	// is called once for each. A log that works in memory only may call it for several
-	// routes at a time: in position order for each of them. Nil: each counts as taken in.
+	// Deliver takes in what was committed: one call per route and block, one at a time, in position order, but for
+	// what came back from the morgue or waited for room on a full disk. It must not block for long, and must see to it
+	// that [Delivery.Done] is called once for each. A log that works in memory only may call it for several routes at
+	// a time: in that order for each of them. Nil: each counts as taken in.
 	Deliver func(*Delivery)
 
 	// Failed is called once, from the committer's goroutine, when a commit has

@@ -17,8 +17,8 @@
 //   - Commits happen in position order. What a reader finds after a crash is a
 //     prefix of what was appended: an entry is there whole or not at all, and
 //     never without everything that was appended before it.
-//   - Entries reach the consumer after their commit, in position order, one call at a
-//     time. If the log works in memory only, that holds for each route by itself.
+//   - Entries reach the consumer after their commit, one call at a time, in position order, but for what came back from
+//     the morgue or waited for room on a full disk. If the log works in memory only, that holds for each route alone.
 //   - Everything given to one [Log.Record] call (ended entries, new job
 //     states, burials) becomes durable in one commit.
 //   - A position is never used twice, not even after the log ran empty, and no

@@ -156,16 +156,16 @@ func (h *head) newest() Ticket {
 	return Ticket{commit: h.open.commit}
 }
 
-// Flush returns nil when everything that was accepted before is on disk. While
-// the disk is full it returns ErrFull: something is not, but it is not lost.
+// Flush returns nil when everything that was accepted before is on disk, whether or not consumers have taken it in.
+// While the disk is full it returns ErrFull at once, even if nothing waits: what was accepted is not lost. Its other
+// errors are ErrFailed, and ErrUnknown with the cause of ctx, or of a commit that has failed meanwhile.
 func (h *head) Flush(ctx context.Context) error {
 	h.mu.Lock()
 	return h.await(ctx, false)
 }
 
-// Settled waits until what was recorded is on disk, as Flush does. On a full disk it
-// waits until there is room for that: results have the reserve. Its errors are those of
-// Flush without ErrFull.
+// Settled waits until what was recorded is on disk, as Flush does, and on a full disk until there is room for that:
+// results have the reserve. Its errors are those of Flush but ErrFull.
 func (h *head) Settled(ctx context.Context) error {
 	_, err := h.Arrived(ctx, 0)
 	return err

@@ -84,9 +84,9 @@ func (l *Log) Append(ctx context.Context, entries []Entry, sets func(first Posit
 	return l.append(ctx, entries, false, sets)
 }
 
-// Post is Append for a caller who does not wait for the ticket, and would
-// not hear a refusal. So when the disk turns out to be full the entries are kept
-// and tried again, until there is room or the log is closed.
+// Post is Append for a caller who does not wait for the ticket, and so would not hear that the disk has turned out
+// to be full: then the entries are kept in memory and tried again, until there is room or the log is closed. Once
+// that is known Post returns ErrFull, as Append does.
 func (l *Log) Post(ctx context.Context, entries []Entry, sets func(first Position) []Set) (Ticket, error) {
 	return l.append(ctx, entries, true, sets)
 }

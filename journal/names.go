@@ -27,7 +27,7 @@ type (
 	Metadata = format.Metadata
 	// History are the last failures of a job, as they stand in the log.
 	History = format.History
-	// Failure is one failed run of a job.
+	// Failure is one failed run of a job: Attempt (1, 2, 3, …), At (Unix nanoseconds) and Text.
 	Failure = format.Failure
 	// Ref points to a live entry, in memory or on disk.
 	Ref = block.Ref
@@ -72,7 +72,7 @@ var (
 	// ended, after the entries were handed to the committer: they may or may
 	// not be on disk. Half of a call is never on disk.
 	ErrUnknown = format.ErrUnknown
-	// ErrTooLarge is returned when one entry does not fit into a block.
+	// ErrTooLarge is returned when the entries of one call have more than a GiB: they go into one block.
 	ErrTooLarge = format.ErrTooLarge
 	// ErrNotFound is returned when a buried payload is not in the morgue.
 	ErrNotFound = format.ErrNotFound
@@ -80,9 +80,9 @@ var (
 
 // Why a journal does not open, and how its last process ended.
 type (
-	// LockedError is returned when another process, or this one, has the journal open.
+	// LockedError says which process, perhaps this one, has the journal open: Dir, PID, Host, Since. It is a pointer.
 	LockedError = format.LockedError
-	// CorruptError says where a journal is damaged. It matches [ErrCorrupt].
+	// CorruptError says where a journal is damaged: Block, Offset, Reason. It is a pointer, and matches [ErrCorrupt].
 	CorruptError = format.CorruptError
 	// CrashRecorder notes which positions run at the moment.
 	CrashRecorder = crash.Recorder
@@ -92,7 +92,7 @@ type (
 	Suspicion = crash.Suspicion
 )
 
-// Cleared is the [Set] that takes the suspicion off a position.
+// Cleared is the [Set] that takes the suspicion off a position, if there is one, when it is committed.
 func Cleared(p Position) Set { return crash.Cleared(p) }
 
 // Journals that are not open.

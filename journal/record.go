@@ -15,8 +15,8 @@ type Change struct {
 	Rewritten []Rewrite  // entries that get another payload
 	Sets      []Set      // changes of state keys
 
-	// Exhumed are payloads that Queue has in the morgue, and that leave it for good. None
-	// of them may be on its way out of it at the same time.
+	// Exhumed are dead letters of Queue that leave the morgue for good. The caller makes sure that each is there, and
+	// that no other Change and no Restore takes it out meanwhile: Record does not look, and would count wrong.
 	Exhumed []Position
 	Queue   uint32
 
@@ -40,12 +40,12 @@ type JobState struct {
 	Ref   Ref   // set by Record
 }
 
-// Rewrite is an entry that gets another payload, and keeps all else that it has. It
-// is about no entry of the open block; see [Ref.Fresh].
+// Rewrite is an entry that gets another payload, and keeps all else that it has. Ask [Ref.Fresh] first: Record panics
+// when the entry was rewritten already and the block with that is still open.
 type Rewrite struct {
 	Ref     Ref // set by Record to that of the new entry, which may be read before its commit
 	Payload []byte
-	Room    int // bytes, of what was taken for it with [Log.TakeRoom]
+	Room    int // bytes that were taken for it with [Log.TakeRoom], beside those of Change.Room
 
 	queue uint32 // it becomes an entry of this queue instead, and keeps its payload; 0: it does not
 }
@@ -54,7 +54,7 @@ type Rewrite struct {
 type Burial struct {
 	Ref     Ref
 	Payload []byte // instead of that of the entry; nil: as it was accepted
-	Retry   int    // the retry count it died with
+	Retry   int    // before the failure that it died of: −1 it had not failed, 0 failed once, …
 	Reason  string // the last error
 	At      int64  // Unix nanoseconds
 	History History

@@ -98,8 +98,8 @@ func newDelivery(b *block.Block, route uint32) *Delivery {
 // Len returns the number of entries.
 func (d *Delivery) Len() int { return len(d.offsets) }
 
-// Read decodes the i-th entry into e, in position order, and returns its Ref, or
-// an error of [Ref.Read].
+// Read decodes the i-th entry into e, from 0, and returns its Ref; or ErrFailed, with the cause, or ErrClosed, where
+// that has to read the disk. The bytes in e must not be changed, and stay valid after Done.
 func (d *Delivery) Read(i int, e *Entry) (Ref, error) {
 	// A consumer may be slow enough for the block to have been carried forward,
 	// or to have left memory.
