@@ -155,9 +155,9 @@ func (c *Candidate) Epoch() uint64 {
 	return l.token
 }
 
-// Context returns a child of parent that is cancelled, with the reason as its
-// cause, when the reign ends; the error is [ErrNotLeader] when the candidate does
-// not lead. Call the returned function when done. See [Lease.Context].
+// Context returns a child of parent that is cancelled, with the reason as its cause, when the reign ends. It returns
+// [ErrNotLeader], and nothing else, when the candidate does not lead. An unusable parent is no error: see
+// [Lease.Context]. Call the returned function when done.
 func (c *Candidate) Context(parent context.Context) (context.Context, context.CancelFunc, error) {
 	l, err := c.lease()
 	if err != nil {

@@ -23,9 +23,9 @@ var (
 	// is not locked is unlocked.
 	ErrNotLocked = errors.New("lock: not locked")
 
-	// ErrLockLost is returned when a lease is used that does not hold its keys, or no
-	// longer: a stranger's or a stale token, a second unlock. As long as the reason is
-	// known, the error also matches it: one of the three below.
+	// ErrLockLost is returned when a lease is used that does not hold its keys, or no longer: a zero Lease, a second
+	// unlock. The error also matches the reason, one of the three below: that of a lease of one key until the key has
+	// another lease, and that of a lease of several keys always.
 	ErrLockLost = errors.New("lock: lock lost")
 	// ErrExpired is the reason when the TTL passed before the holder extended or
 	// unlocked.
@@ -38,8 +38,8 @@ var (
 	// ErrNoFreeSlot is returned when the MaxSteps values after the last one are all
 	// taken.
 	ErrNoFreeSlot = errors.New("lock: no free slot")
-	// ErrNotLeader is returned when a candidate that does not hold the flag resigns
-	// or changes the lease.
+	// ErrNotLeader is returned when a candidate that does not hold the flag resigns,
+	// changes the lease, or asks for its context.
 	ErrNotLeader = errors.New("lock: not the leader")
 )
 

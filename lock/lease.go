@@ -58,7 +58,7 @@ type Lease struct {
 // after the end too.
 func (l Lease) Token() uint64 { return l.token }
 
-// Keys are the keys of the lease, sorted; nil for the zero value.
+// Keys returns the keys of the lease, sorted, also after its end; nil for the zero value. The slice is the caller's.
 func (l Lease) Keys() []string {
 	if l.record == nil {
 		return nil
@@ -101,8 +101,8 @@ func (l Lease) Unlock() error {
 	return l.do(&o, func() { l.table.end(l.record, ErrUnlocked, &o) })
 }
 
-// Extend makes the lease end ttl from now, which may be later or earlier than
-// before; the token stays. It returns, without effect, [ErrConfig] when ttl is
+// Extend makes the lease end ttl from now, which may be later or earlier than before; the token stays. With a ttl too
+// large for the clock (centuries) it lasts until unlocked. Extend returns, without effect, [ErrConfig] when ttl is
 // not positive and [ErrLockLost] when the lease has ended.
 func (l Lease) Extend(ttl time.Duration) error {
 	if ttl <= 0 {

@@ -159,8 +159,8 @@ func (p *Place) Keys() []string {
 	return p.waitsFor()
 }
 
-// Ahead returns for whom a place waits, until it is granted: for each key the owner that
-// has it, and the first in its line if that one waits for another key, too.
+// Ahead returns for whom a place waits, nil if it does not: for each key who has it, and the place that is first in
+// the line of the key, if that is not p and waits for other keys, too. The hops have no Owner, which is that of p.
 func (p *Place) Ahead() (all []Hop) {
 	p.table.mu.Lock()
 	defer p.table.mu.Unlock()

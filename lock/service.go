@@ -8,10 +8,10 @@ import (
 // Service keeps locked keys elsewhere than in the executor, for example in another process. Any
 // caller may lock or unlock them. The jobs of a queue wait for them if Locks.Service is set.
 //
-// All methods may be called by any number of goroutines. When Lock or Unlock
-// returns nil, a later Locked sees the change; when it returns an error, nothing
-// was changed. Unlock may return [ErrNotLocked] for a key that is not locked: to the
-// executor that is no error, because it may unlock twice around a crash.
+// All methods may be called by any number of goroutines. When Lock or Unlock returns nil, a later Locked sees the
+// change; when it returns an error, nothing was changed. An error, of Locked, too, fails the call that enqueues, or the
+// run; only not [ErrNotLocked], which Unlock may return for a key that is not locked: the executor may unlock twice
+// around a crash.
 type Service interface {
 	Lock(ctx context.Context, key string) error
 	Unlock(ctx context.Context, key string) error

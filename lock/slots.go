@@ -20,8 +20,8 @@ type SlotsConfig[T any] struct {
 	// first callers may ask at the same time; the first answer counts. nil = the
 	// zero value of T.
 	StartFrom func(ctx context.Context) (T, error)
-	// Store separates sequences that share a Table: it is the prefix of their keys
-	// ("slots/17"). "" = "slots".
+	// Store separates sequences that share a Table: the key of a value is Store, a slash, and the value as fmt.Sprint
+	// prints it ("slots/17"). Values with the same key are never reserved together. "" = "slots".
 	Store string
 	// TTL of a reservation when Reserve is given none. 0 = 60 s;
 	// negative is refused.
@@ -324,11 +324,11 @@ func (s *Slots[T]) Snapshot() (state SlotsState[T]) {
 	return state
 }
 
-// Restore brings a snapshot back and returns the reservations in the order of
-// state.Open; one that has expired meanwhile is nil, and its value is free. Use it
-// before the first Reserve. It returns, without effect, [ErrConfig] if these Slots are in use, or
-// a token is zero or repeated, or a TTL negative, or a [*LockedError] if another
-// lease of the table has one of the keys, or a waiter wants it.
+// Restore brings a snapshot back and returns the reservations in the order of state.Open; one that has expired
+// meanwhile is nil, and its value is free. Use it before the first Reserve, and before the table grants any other
+// lease, which could have the token of one of them. It returns, without effect, [ErrConfig] if these Slots are in use,
+// a token is zero, a token or a value repeated, or a TTL negative, and a [*LockedError] if another lease of the table
+// has one of the keys, or a waiter wants it.
 func (s *Slots[T]) Restore(state SlotsState[T]) (all []*Reservation[T], err error) {
 	held := make([]Held, len(state.Open))
 	for i, h := range state.Open {
