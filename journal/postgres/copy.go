@@ -21,8 +21,8 @@ var (
 	// ErrInUse is returned while a node is up, or partitions have an owner whose lease has
 	// not ended. The text says which; stop it, or wait for the lease of one that died.
 	ErrInUse = errors.New("postgres: nodes are at work")
-	// ErrNotEmpty is returned by Import for partitions that were used, and by Export, and Repartition in
-	// part, for an inbox from which the owners have not taken everything.
+	// ErrNotEmpty is returned by Import for partitions that were used; by Import and Export for an inbox from which the
+	// owners have not taken all; by Repartition for calls with conditions in it, where partitions are joined.
 	ErrNotEmpty = errors.New("postgres: not empty")
 	// ErrIndivisible is returned by Import and Repartition for what can't be divided among partitions, or joined.
 	ErrIndivisible = errors.New("postgres: it can't be divided among partitions, or joined")

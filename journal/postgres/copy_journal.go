@@ -59,7 +59,7 @@ func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, err
 
 // Check reads and checks all partitions as their owners do when they open them. Damage is
 // journal.ErrCorrupt. Nodes may be at work: Check sees all of it as it was at one moment.
-// It uses only Schema and Partitions of cfg.
+// Of cfg, Schema, Partitions and Executor.Logger count.
 func Check(ctx context.Context, url string, cfg Config) (Moved, error) {
 	return withMover(ctx, url, cfg, "check", false, func(m *mover) error { return m.check(ctx) })
 }
@@ -257,8 +257,8 @@ func journalsIn(dir string) (names []string, err error) {
 // limit that ids of several partitions share binds within each from then on: see the package comment. What the crash
 // recorder of a process that died has noted is left out.
 //
-// Of cfg, Schema, Partitions, Partition, SingleServer and Executor.Logger count, which is told now and then how far it
-// is. ctx ends it; while the server does not say what has become of the commit it is asked for a minute. It takes
+// Of cfg, Schema, Partitions, Partition, Name, SingleServer and Executor.Logger count, which is told now and then how
+// far it is. ctx ends it; while the server does not say what became of the commit it is asked for a minute. It takes
 // about 100 bytes of memory for each live entry, and 100 MiB besides. The server takes as much room for it in its own
 // log as in the tables; what one that failed has written there goes with the next vacuum. Nodes that are started
 // meanwhile get no partition until it is over.

@@ -61,7 +61,7 @@
 //     Middlewares for enqueueing run on the owner, without the caller's context.
 //   - A follow-up in its job's own partition is ahead of what waits in the inbox then, whoever was first.
 //   - A server that is set back to an older copy, or followed by a standby that has less, is
-//     noticed by the processes that have seen more of a partition: [ErrBehind]. Such a node
+//     noticed by the processes that have seen more of a partition: [ErrBehind]. Such a node gives that one up, and
 //     takes no partition any longer: what it does not serve is for other processes, also for
 //     those that start later and can't know. Nobody knows of rows of the inbox that are gone.
 //   - A call on the owner's node waits for a server that does not answer as long as the lease

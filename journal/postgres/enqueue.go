@@ -150,9 +150,9 @@ func returned(f func()) <-chan struct{} {
 // The transaction is one of the database that has the schema, and its role may insert there; it
 // is as durable as its synchronous_commit. Calls in one transaction keep their order.
 //
-// Transactions that notify commit one after the other, and so one in 50 ms of a node does. When
-// others commit later than that after the call, the owner finds the payload within a second. The server
-// prepares no transaction that has notified: this is not for one of a two-phase commit.
+// Of the calls of a node one in 50 ms has its transaction notify the owner, because such transactions commit one after
+// the other. For the others the node notifies twice within 100 ms of the call; what commits after that the owner finds
+// within a second. The server prepares no transaction that has notified: this is not for one of a two-phase commit.
 //
 // A payload has MaxPayloadBytes of Config.Executor at most; it is executor.ErrTooLarge otherwise.
 // What IdempotencyKey, FromSource and IfAbsent say is decided by the owner, when it takes the payload

@@ -30,8 +30,8 @@ var ErrLeaseLost = errors.New("postgres: the lease of the partition could not be
 // Config is how a node takes part. The zero value works, but for SingleServer on a server
 // without a synchronous standby.
 type Config struct {
-	// Schema is the name of the schema that has the tables, from 1 to 63 bytes, without $$ and control characters. Programs that
-	// are to have nothing to do with one another take different names. Default "strand".
+	// Schema is the name of the schema that has the tables: 1 to 63 bytes of UTF-8, without $$ and control characters,
+	// and not pg_ in front. Programs with different schemas have nothing to do with one another. Default "strand".
 	Schema string
 
 	// Partitions is how many logs the schema has, each with one owner at a time, 1 to 4096: [Migrate]
@@ -231,7 +231,7 @@ func Open(ctx context.Context, url string, cfg Config) (*executor.Executor, erro
 	return n.front, nil
 }
 
-// NodeOf returns the node that an executor of Open is; nil for any other executor.
+// NodeOf returns the node that an executor of Open is; nil for any other, also for that of a partition.
 func NodeOf(x *executor.Executor) *Node {
 	n, _ := cluster.Of(x).(*Node)
 	return n

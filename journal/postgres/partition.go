@@ -261,7 +261,7 @@ func (p *partition) openLog(cfg journal.Config) (*journal.Log, error) {
 
 // Token returns the fencing token of a handler from its context, or one made of it: a number
 // that is larger with each owner of the partition, and with each life that one node has as its
-// owner. So for an id it does not shrink, over [Import] and [Export] neither. Elsewhere it is 0.
+// owner. So for an id it does not shrink, over [Import], [Export] and [Repartition] neither. Elsewhere it is 0.
 // Middlewares that run with a handler have it, too.
 //
 // It fences what a handler writes elsewhere against a process that was paused for longer than

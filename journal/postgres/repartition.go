@@ -18,14 +18,14 @@ import (
 // Repartition gives a schema another number of partitions, from 1 to 4096, whatever it was. No node may be up. It is
 // one transaction: the schema has the new partitions with all that the old ones have, or it is as it was, also when
 // this process, the connection or the server dies meanwhile. Before it is committed, the old partitions are read again
-// and compared with the new ones entry by entry. With the number that there is it only checks, and so it may be called
-// again. Programs that have the schema open get ErrPartitions until they open it again.
+// and compared with the new ones entry by entry. With the number that there is it only checks: so it may be called
+// again, with 0 as cfg.Partitions. Programs that have the schema open get ErrPartitions until they open it again.
 //
 // What an id has goes with it, in its order, as with Import; so do calls in the inbox. Divided partitions keep their
 // positions. Of partitions that are joined the first does: those of the others become larger, and nothing of an id
-// gets one again that it had. The README says what becomes of the rest. highest says that of the offsets that a source
-// has in several partitions the highest counts; otherwise they have to be equal. It is right when no call with a lower
-// one is under way, or is made again.
+// gets one again that it had. The README says what becomes of the rest. highest says that of several offsets that a
+// source of executor.FromSource has in partitions that are joined the highest counts; otherwise they have to be equal.
+// It is right when no call with a lower one is under way, or is made again.
 //
 // Of cfg the same counts as for Import; Partitions is the old number. It takes the memory of Import, and 300 bytes for
 // each state key of partitions that are joined; the server needs room for all of it twice. It returns the errors of

@@ -33,10 +33,10 @@ type PartitionStats struct {
 	Partition int
 	Owner     string     // the id of a node; empty: it has none
 	Name      string     // of the owner; empty: it is no candidate any longer
-	Epoch     int64      // grows with each owner
+	Epoch     int64      // of the lease: grows with each owner; it is not what Token returns
 	Since     *time.Time // when the owner has acquired it; nil: there is none, or one of before version 2.2
-	Inbox     int        // rows that the owner has not taken in, but for those that were
-	Refused   int        // by it: the column refused of the table inbox says why; set to null, the row is tried again
+	Inbox     int        // rows that the owner has neither taken in nor refused
+	Refused   int        // rows that it has refused: column refused of table inbox says why; it tries again those set to null
 	// Of what this node owns: what waits in inbox and log for queues that it does not have, by name; half a minute old at most.
 	Unserved map[string]int `db:"-"`
 }

@@ -20,10 +20,10 @@ var (
 	// errFenced is returned once another owner has the partition: nothing that this one
 	// commits from then on changes a row.
 	errFenced = errors.New("postgres: another owner has the partition")
-	// ErrBehind is returned when the server has less of a partition than this node has seen
-	// there: it was set back to an older copy, or a standby has taken over that was not
-	// synchronous. The contexts of handlers end, and this node does not serve the partition
-	// any longer, see [executor.Executor.Err], until its process is started anew.
+	// ErrBehind is returned when the server has less of a partition than this node has seen there: it was set back to
+	// an older copy, or a standby has taken over that was not synchronous. The contexts of the partition's handlers
+	// end. Until its process is started anew this node does not serve the partition, and takes no others: it goes on
+	// with those that it has. See [executor.Executor.Err].
 	ErrBehind = errors.New("postgres: the server has lost commits that it had acknowledged")
 )
 

@@ -38,8 +38,8 @@ import (
 // Config of the pages; Prefix is not heeded. The zero Config is usable: read-only, without payloads.
 type Config = dashboard.Config
 
-// Handler returns the pages of an executor of postgres.Open, to be mounted at the root, or with
-// [http.StripPrefix]. It may be called before Start; any goroutine may serve with it.
+// Handler returns the pages of an executor of postgres.Open, to be mounted at the root, or with [http.StripPrefix]; for
+// any other executor the list panics. It may be called before Start; any goroutine may serve with it.
 func Handler(x *executor.Executor, cfg Config) http.Handler {
 	cfg.Prefix = ""
 	h := &handler{x: x, n: postgres.NodeOf(x), cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default())}
