@@ -174,9 +174,9 @@ type Merge uint8
 
 const (
 	MergeKeepAll   Merge = iota
-	MergeMinScore        // keeps the earlier one when they are equal: Lowkiq's set
-	MergeKeepFirst       // by their positions, as KeepLast
-	MergeKeepLast
+	MergeMinScore        // keeps the one with the lower score, of equal ones the earlier: Lowkiq's set
+	MergeKeepFirst       // keeps the one that was accepted first, whatever the scores
+	MergeKeepLast        // keeps the one that was accepted last, whatever the scores
 	// MergeSupersede keeps the newest, whatever the bytes: the one with the highest
 	// score, and of equal scores, or where one has none, the one that was accepted last. It is not about what
 	// waits alone: see the package comment. It is without Block, and a run

@@ -10,8 +10,8 @@ import (
 // Core is the state of a shard. It is plain data: no clock, no goroutine, no I/O but
 // reading entries back; times are Unix nanoseconds. One goroutine at a time may use it.
 //
-// What has to be written down gathers in a change. The caller records it after
-// every method, through [Core.Record], before the effects can be seen.
+// What has to be written down gathers in a change. The caller records it after every method, through [Core.Record],
+// before it hands out a run. A [Shard] does so, also after what Do and Tell have called.
 //
 // It is layers, each of which embeds the one below and knows nothing of those above:
 //
@@ -32,7 +32,8 @@ import (
 // configured is one comparison for a payload.
 type Core struct{ looks }
 
-// Counts are figures of a shard. Gauges are of now, totals since the start.
+// Counts are figures of a shard. Gauges are of now, totals since the start: of payloads, but Failed, Snoozed and
+// Interrupted are of runs of an id.
 type Counts struct {
 	Jobs     int // ids with something to do
 	Payloads int // payloads that wait or run
@@ -43,9 +44,8 @@ type Counts struct {
 	Paused   int // ids that a person has paused, with a job or without
 	Prefixes int // that a person has paused
 
-	// Merged are the payloads that ended because an equal one stands for them. Of
-	// those, Replaced had been accepted as standing by themselves: a later one has
-	// taken their place, or both met again after a run.
+	// Merged are the payloads that ended because an equal one stands for them. Of those, Replaced had been accepted as
+	// standing by themselves: a later one has taken their place, or both met again after a run.
 	Merged, Replaced uint64
 
 	// Superseded are those of Merged that a newer state of their id has superseded,
@@ -306,8 +306,8 @@ func (c *Core) Depart(id string, at journal.Position) bool {
 	return true
 }
 
-// Departed ends what Depart has begun, if it has. Gone: the dead letter is in the morgue no
-// more.
+// Departed ends what a Depart that returned true has begun; it is not called after one that returned false. Gone: the
+// dead letter is in the morgue no more.
 func (c *Core) Departed(id string, at journal.Position, gone bool) {
 	if g, dead := c.graves[id]; dead && g.at == at {
 		g.leaving = false
@@ -327,11 +327,11 @@ func (c *Core) Departed(id string, at journal.Position, gone bool) {
 // executor fills in its defaults.
 type Config struct {
 	// Quiet: a job waits until no payload has come for so long; 0: it does not. It gathers
-	// from its first payload on: it is due Quiet after its latest payload, and MaxWait after
-	// its first at the latest, where the time of a payload is when it is due by itself. That
-	// moment is its limit. Payloads that come while it runs gather for the next run. A due
-	// time that was decided upon, by a retry, a snooze, RunNow or a payload from the morgue,
-	// is its own limit: the job is put off no more.
+	// from its first payload on: it is due Quiet after its latest payload, and at its limit,
+	// MaxWait after its first one, at the latest; the time of a payload is when that is due by
+	// itself. Payloads that come while it runs gather for the next run. A due time that was
+	// decided upon, by a retry, a snooze, RunNow or a payload from the morgue, is its own
+	// limit: the job is put off no more.
 	Quiet   time.Duration
 	MaxWait time.Duration // Quiet at least
 

@@ -201,7 +201,7 @@ func (c *dead) noteDone(it *Item, payloads []Payload) {
 	}
 }
 
-// Forget notes that a dead letter of an id is in the morgue no more.
+// Forget notes, for Late, that a dead letter of an id is in the morgue no more. Under MergeSupersede Departed says so.
 func (c *dead) Forget(id string, at journal.Position) {
 	if o := c.outlived[id]; o != nil {
 		if o.forget(at); len(o.dead) == 0 {

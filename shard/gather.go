@@ -226,7 +226,7 @@ type Fold struct {
 
 	// Groups is the outcome.
 	Groups []FoldGroup
-	// Over is called when the outcome counts, or does not. It must not block.
+	// Over is called once, with whether the outcome counts. Who folds sets it, never to nil. It must not block.
 	Over func(applied bool)
 
 	bag      *bag

@@ -20,9 +20,9 @@ type ledger struct {
 type Change struct {
 	journal.Change
 	Merged []Merged // of Ended
-	Claims []claim  // of items that were settled, and of jobs that a person has removed
+	Claims []claim  // of items that were settled and jobs that were removed: the recorder calls Settle and then Release
 	Staged []any    // see Item.Stage
-	After  func()   // what is to be said and done when it is recorded, see Outcome.Say and Config.PutOff; nil: nothing
+	After  func()   // the recorder calls it when all is recorded, for Outcome.Say and Config.PutOff; nil: nothing
 
 	// Heirs are the newest payloads of ids of which an older one was condemned. The recorder
 	// calls Condemn for them, and then Let, with HoldSuspect.
@@ -31,7 +31,7 @@ type Change struct {
 	Deleted []journal.Position // of Ended: by a person
 
 	Over    Weight // of the payloads among Ended and Buried
-	Surplus Weight // under Config.Weighed: of what was taken in, beyond what Announced says of it
+	Surplus Weight // under Config.Weighed: of what was taken in, less what Announced says of it; mostly below zero
 }
 
 // empty reports whether there is nothing to be recorded.
@@ -43,7 +43,7 @@ func (c *Change) empty() bool {
 // Merged is a payload that another one replaces.
 type Merged struct {
 	Position, Into journal.Position
-	Over           bool // that one has ended, too: it was superseded by what has run, or is dead
+	Over           bool // Into has ended before: it has run, or is dead
 }
 
 // Held is what a job has while it runs. It is the recorder's: a Core only carries it.

@@ -66,10 +66,10 @@ func (c *looks) Oldest() int64 { return c.ages.oldest() }
 
 // Status is what a person wants to know about an id.
 type Status struct {
-	Known     bool // it has something to do; otherwise the other fields but Newest are zero
+	Known     bool // it has something to do; otherwise the other fields but Newest are zero, also those of the shard
 	Running   bool // handed to a worker; what follows is of the payloads that wait
 	Parked    bool
-	Paused    bool // by itself
+	Paused    bool // the id itself is, and not only a prefix of it, or the shard
 	Halted    bool
 	Due       int64 // Unix ns
 	Retry     int   // −1 new, 0 failed once, …
@@ -192,10 +192,10 @@ type Cursor uint32
 type View struct {
 	Cursor Cursor
 
-	// What it does is the first of these that is true. None: it is due, and waits for a worker.
+	// Several may be true, and the first says what it does. None: it is due, and waits for a worker.
 	Running bool // handed to a worker
 	Halted  bool // waits for RunNow
-	Parked  bool // waits for something else than its time: a lock, a slot
+	Parked  bool // held: it waits for a lock or a slot, is suspected, or is paused
 	Delayed bool // due later
 
 	ID        string      // "": it is that of First, see Identify

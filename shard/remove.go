@@ -18,8 +18,8 @@ type Removal struct {
 	// Failed: only what waits for a retry is meant, or is halted, and no job that
 	// runs: what failed, under Config.Block without what waits behind it.
 	Failed bool
-	// Version: under MergeSupersede all that is accepted from Before on is newer than what
-	// is done of the id, runs or is dead. A version that was done counts as one that has ended.
+	// Version, under MergeSupersede, has all that is accepted from Before on be newer than what is done of the id, runs
+	// or is dead, whatever the scores. Remove counts a version that was done among those that it has ended.
 	Version bool
 	// Claim is what the recorder gets for a job that no worker has, as that of an
 	// item that ran. Nil: none.

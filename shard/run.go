@@ -150,7 +150,7 @@ type Outcome struct {
 	// one did not run.
 	Done    int
 	Verdict Verdict
-	Unrun   bool          // no handler was called: it was no run
+	Unrun   bool          // no handler was called: no run for Throttle and Counts.Interrupted; but a failure counts
 	Crashed bool          // it did not run, because it kills the process; see Core.Condemn
 	Delay   time.Duration // of Failed and Snoozed; below zero means zero
 	Error   string        // of Failed and Canceled
@@ -232,8 +232,8 @@ func (it *Item) reset() {
 	}
 }
 
-// Failed returns the history with the failure that the outcome is, or the burial, for
-// a reason.
+// Failed returns the history of the item, which stays as it is, with one more failure: now, and with reason as
+// its text.
 func (it *Item) Failed(now int64, reason string) journal.History {
 	return it.History.Add(it.LastError, journal.Failure{Attempt: it.Retry + 2, At: now, Text: reason})
 }

@@ -80,9 +80,9 @@ type call struct {
 }
 
 // New starts a shard of a queue with a core that has loaded what the journal had
-// for it. now is the time of day; nil: that of this machine. With its first message,
-// which Tell may bring, the shard records what the loading has decided, and offers itself if
-// something is due.
+// for it. now is the time of day; nil: that of this machine. The shard does nothing before its
+// first message: have one come, as by Tell. With that it records what the loading has decided,
+// and offers itself if something is due.
 func New(system *actor.System, name string, core *Core, log Recorder, dispatch Dispatcher, now func() time.Time) (*Shard, error) {
 	s := &Shard{log: log, dispatch: dispatch, core: core, clock: newClock(now), timerAt: math.MaxInt64}
 	s.wall, s.mono = s.clock()
@@ -125,10 +125,10 @@ func (s *Shard) grant(w Worker, send func(any) bool) {
 // Finish gives a run back. The caller lets go of the run.
 func (s *Shard) Finish(r *Run) { s.ref.SendHere(r) }
 
-// Do has f called with the state of the shard, between two messages, and
-// returns when it was. f must not block or keep the core. It returns
-// ErrStopped, or the cause of ctx; then f may still be called. After the journal
-// has failed to read something back it returns that.
+// Do has f called with the state of the shard, between two messages, and returns when it was. What f has changed is
+// recorded a moment later: before the next message, and so before another Do returns. f must not block or keep the
+// core. Do returns ErrStopped, or the cause of ctx; then f may still be called. After the journal has failed to read
+// something back it returns that.
 func (s *Shard) Do(ctx context.Context, f func(*Core)) error {
 	c := &call{f: f, done: make(chan struct{})}
 	if !s.ref.Send(c) {
