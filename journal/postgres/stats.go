@@ -36,7 +36,7 @@ type PartitionStats struct {
 	Epoch     int64      // of the lease: grows with each owner; it is not what Token returns
 	Since     *time.Time // when the owner has acquired it; nil: there is none, or one of before version 2.2
 	Inbox     int        // rows that the owner has neither taken in nor refused
-	Refused   int        // rows that it has refused: column refused of table inbox says why; it tries again those set to null
+	Refused   int        // rows that it has refused: column refused of table inbox says why; set it to null to retry
 	// Of what this node owns: what waits in inbox and log for queues that it does not have, by name; half a minute old at most.
 	Unserved map[string]int `db:"-"`
 }
