@@ -22,7 +22,7 @@ var elsewhere = map[string]string{
 	"one process has all ticks: see TestScheduler_M01_OneLeaderFires": `cron.Config.Group cron.Config.Member
 		cron.NewGroup cron.Cron.Leads cron.Cron.SetLease`,
 	"a schedule that is taken out fires no more: see TestRemove": "cron.Cron.Remove",
-	"a world ticks each minute: see TestNext":                    "cron.Parse cron.Schedule.Zone cron.Timetable.Next",
+	"a world ticks each minute: see TestNext":                    "cron.Schedule.Zone",
 	"it refuses what a world starts with; see TestStrict":        "Advanced.Strict",
 	"a function that is its default, or of an argument":          "RetryIn OutcomeOf Queue.Executor",
 }
@@ -95,7 +95,7 @@ func prefix(of string) string {
 }
 
 // subjects are the types whose methods are calls that a program makes.
-var subjects = []string{"Queue", "Caller", "Executor", "Inspector", "Limit", "Slots", "Cron", "Timetable"}
+var subjects = []string{"Queue", "Caller", "Executor", "Inspector", "Limit", "Slots", "Cron"}
 
 func functionName(d *ast.FuncDecl) []string {
 	switch {

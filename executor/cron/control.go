@@ -38,7 +38,7 @@ func (c *Cron) List() []Entry {
 			from = now
 		}
 		entries = append(entries, Entry{
-			Name: s.name, Spec: s.spec, Next: s.table.Next(from), Last: s.last, Lost: s.lost,
+			Name: s.name, Spec: s.spec, Next: s.table.next(from), Last: s.last, Lost: s.lost,
 			Paused: s.progress.paused, Firing: c.firing[s] != nil, Err: s.err,
 		})
 	}
@@ -90,7 +90,7 @@ func (c *Cron) add(ctx context.Context, s *schedule) error {
 		return fmt.Errorf("%w: there is a schedule %q already", executor.ErrConfig, s.name)
 	}
 	s.progress = c.group.join(s.name, c, time.Unix(max(mark, 0), 0), paused)
-	if at := time.Unix(fired, 0); found && s.table.Next(at.Add(-time.Second)).Equal(at) { // not that of Add
+	if at := time.Unix(fired, 0); found && s.table.next(at.Add(-time.Second)).Equal(at) { // not that of Add
 		s.last = at.In(s.table.zone)
 	}
 	c.schedules[s.name] = s

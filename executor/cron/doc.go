@@ -29,7 +29,7 @@
 //     the next tick is due; under [MissedAll] for as long as it takes.
 //   - A schedule hurts only itself: its payload function may panic, exit or never
 //     return, its queue may be full; all others tick on.
-//   - Daylight saving time has rules: see [Timetable].
+//   - Daylight saving time has rules: see Spec of [Schedule].
 //
 // # Several processes
 //

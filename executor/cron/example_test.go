@@ -43,17 +43,3 @@ func Example() {
 	// Output:
 	// it ticked
 }
-
-// When a schedule ticks can be asked without one.
-func ExampleParse() {
-	table := must(cron.Parse("CRON_TZ=Europe/Berlin 30 2 * * *", nil))
-	at := time.Date(2026, time.March, 28, 0, 0, 0, 0, time.UTC)
-	for range 3 {
-		at = table.Next(at)
-		fmt.Println(at)
-	}
-	// Output:
-	// 2026-03-28 02:30:00 +0100 CET
-	// 2026-03-29 03:00:00 +0200 CEST
-	// 2026-03-30 02:30:00 +0200 CEST
-}

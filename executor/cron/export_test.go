@@ -11,7 +11,15 @@ func (c *Cron) LookEvery(d time.Duration) { c.look = d }
 // LookNow has c look at the clock.
 func (c *Cron) LookNow() { c.poke() }
 
+// Timetable is when a schedule ticks, and Parse reads it.
+type Timetable = timetable
+
+var Parse = parse
+
+// Next is the first tick after a moment.
+func (t timetable) Next(after time.Time) time.Time { return t.next(after) }
+
 // Newest is what catching up asks.
-func (t Timetable) Newest(after, until time.Time, n int) []time.Time {
+func (t timetable) Newest(after, until time.Time, n int) []time.Time {
 	return t.newest(after, until, n)
 }

@@ -63,9 +63,9 @@ func (t ticker) reportMissed(after, upTo time.Time) {
 	}
 	newest := ticks[len(ticks)-1]
 	attrs := []slog.Attr{slog.String("schedule", t.name), slog.Int("ticks", len(ticks))}
-	oldest := t.table.Next(after)
+	oldest := t.table.next(after)
 	for oldest.Before(ticks[0]) && others(oldest) {
-		oldest = t.table.Next(oldest)
+		oldest = t.table.next(oldest)
 	}
 	if oldest.Before(ticks[0]) { // there may be years of them
 		attrs = append(attrs, slog.Bool("more", true))
@@ -84,7 +84,7 @@ func (t ticker) fireTick(term context.Context, tick time.Time) bool {
 	if !claimed {
 		return goOn
 	}
-	a := attempt{ticker: t, tick: tick, next: t.table.Next(tick)}
+	a := attempt{ticker: t, tick: tick, next: t.table.next(tick)}
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := a.enqueue(term)
 		over := isEnd(err) && t.gone() != nil            // or it is of another executor, which a middleware has asked

@@ -55,9 +55,25 @@ type Schedule[T any] struct {
 	// names the offsets in the journal. From 1 to 256 bytes.
 	Name string
 
-	// Spec says when it ticks; see [Parse]. Zone is the time zone, unless Spec
-	// names one. Default UTC.
+	// Spec says when it ticks: five fields (minute, hour, day of month, month, day of week) as in
+	// crontab(5), @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, or "@every 90s"
+	// in whole seconds. A range that ends before it begins goes round, which crontab(5) refuses: 22-2
+	// of the hours are five of them, and FRI-MON are four days. A schedule needs a tick within nine
+	// years. "CRON_TZ=Europe/Berlin " before it names the time zone.
+	//
+	// It follows the time zone. Where the clock is put forward, the readings in the gap do not exist;
+	// where it is put back, some exist twice:
+	//
+	//   - A schedule with given hours ("30 2 * * *") ticks once for a reading that exists twice,
+	//     the first time, and once for all its readings in a gap, at the first instant after it.
+	//   - A schedule with all hours ("*/15 * * * *", @hourly) is about time that passes: it ticks at
+	//     every reading as it comes. So it ticks through a doubled hour twice, and does not notice a gap.
+	//
+	// @every ticks at the whole multiples of its duration since 1970-01-01 UTC, so that its ticks are
+	// the same after every start and in every process.
 	Spec string
+
+	// Zone is the time zone, unless Spec names one. Default UTC.
 	Zone *time.Location
 
 	// Queue gets a job for each tick. Needed; it belongs to the executor of the Cron.
@@ -74,7 +90,7 @@ type Schedule[T any] struct {
 // schedule is a Schedule without its type parameter.
 type schedule struct {
 	name, spec string
-	table      Timetable
+	table      timetable
 	missed     Missed
 	overlap    Overlap
 	prepare    func(s *schedule, tick time.Time, exited func(error)) (send, error) // asks for the payload
@@ -115,7 +131,7 @@ func Add[T any](ctx context.Context, c *Cron, s Schedule[T]) error {
 	if err != nil {
 		return err
 	}
-	table, err := Parse(s.Spec, s.Zone)
+	table, err := parse(s.Spec, s.Zone)
 	if err != nil {
 		return fmt.Errorf("%w (%q)", err, s.Name)
 	}
@@ -149,7 +165,7 @@ func (s *schedule) ask(exited func(error), payload func()) error {
 // nextTick returns the first tick that is not over. The caller holds group.mu.
 func (s *schedule) nextTick() time.Time {
 	if since := s.progress.handled; !since.Equal(s.since) || s.next.IsZero() {
-		s.next, s.since = s.table.Next(since), since
+		s.next, s.since = s.table.next(since), since
 	}
 	return s.next
 }
@@ -176,21 +192,8 @@ func (s *schedule) plan(handled, begun, now time.Time) (ticks []time.Time, lost 
 	return append(missed, ticks...), lost
 }
 
-// Timetable says when a schedule ticks. Ticks are whole seconds.
-//
-// A schedule of wall clock readings follows its time zone. Where the clock is put forward, the
-// readings in the gap do not exist; where it is put back, some exist twice:
-//
-//   - A schedule with given hours ("30 2 * * *") ticks once for a reading that
-//     exists twice, the first time, and once for all its readings in a gap, at the
-//     first instant after it.
-//   - A schedule with all hours ("*/15 * * * *", @hourly) is about time that
-//     passes: it ticks at every reading as it comes. So it ticks through a doubled
-//     hour twice, and does not notice a gap.
-//
-// @every ticks at the whole multiples of its duration since 1970-01-01 UTC, so that
-// its ticks are the same after every start and in every process.
-type Timetable struct {
+// timetable says when a schedule ticks: in whole seconds.
+type timetable struct {
 	every    int64                // seconds; 0: by readings
 	readings *parser.SpecSchedule // of a clock that is taken for UTC
 	allHours bool
@@ -205,35 +208,29 @@ var syntax = parser.MustNewParser(parser.Minute | parser.Hour | parser.Dom | par
 // February may be eight years away.
 const maxYears = 9
 
-// Parse reads a schedule: five fields (minute, hour, day of month, month, day of week) as in
-// crontab(5), @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually, or "@every 90s" in
-// whole seconds. A range that ends before it begins goes round, which crontab(5) refuses: 22-2 of
-// the hours are five of them, and FRI-MON are four days. "CRON_TZ=Europe/Berlin " before it names
-// the time zone; otherwise it is zone, and nil means UTC.
-//
-// It returns [executor.ErrConfig], also for a schedule without a tick.
-func Parse(spec string, zone *time.Location) (Timetable, error) {
-	t := Timetable{zone: cmp.Or(zone, time.UTC)}
+// parse reads a Spec. It returns executor.ErrConfig, also for a schedule without a tick.
+func parse(spec string, zone *time.Location) (timetable, error) {
+	t := timetable{zone: cmp.Or(zone, time.UTC)}
 	rest, err := t.cutZone(strings.TrimSpace(spec))
 	if err != nil {
-		return Timetable{}, err
+		return timetable{}, err
 	}
 	if every, found := strings.CutPrefix(rest, "@every "); found {
 		t.every, err = parseEvery(strings.TrimSpace(every))
 	} else {
 		err = t.parseReadings(rest)
 	}
-	if err == nil && t.Next(time.Now()).IsZero() {
+	if err == nil && t.next(time.Now()).IsZero() {
 		err = fmt.Errorf("it never ticks")
 	}
 	if err != nil {
-		return Timetable{}, fmt.Errorf("%w: schedule %q: %w", executor.ErrConfig, spec, err)
+		return timetable{}, fmt.Errorf("%w: schedule %q: %w", executor.ErrConfig, spec, err)
 	}
 	return t, nil
 }
 
 // cutZone takes the time zone off a spec.
-func (t *Timetable) cutZone(spec string) (rest string, err error) {
+func (t *timetable) cutZone(spec string) (rest string, err error) {
 	named, found := strings.CutPrefix(strings.TrimPrefix(spec, "CRON_"), "TZ=")
 	if !found {
 		return spec, nil
@@ -256,7 +253,7 @@ func parseEvery(text string) (seconds int64, err error) {
 	return int64(d / time.Second), err
 }
 
-func (t *Timetable) parseReadings(spec string) error {
+func (t *timetable) parseReadings(spec string) error {
 	if strings.HasPrefix(strings.TrimPrefix(spec, "CRON_"), "TZ=") {
 		return fmt.Errorf("a second time zone")
 	}
@@ -274,16 +271,16 @@ func (t *Timetable) parseReadings(spec string) error {
 	return nil
 }
 
-// Next returns the first tick after a moment, in the time zone of the schedule; the
+// next returns the first tick after a moment, in the time zone of the schedule; the
 // zero time when there is none within nine years.
-func (t Timetable) Next(after time.Time) time.Time {
+func (t timetable) next(after time.Time) time.Time {
 	if t.every > 0 {
 		s := after.Unix()
 		since := (s%t.every + t.every) % t.every // before 1970, too
 		return time.Unix(s-since+t.every, 0).In(t.zone)
 	}
 	if t.readings == nil {
-		return time.Time{} // the zero Timetable
+		return time.Time{} // the zero timetable
 	}
 	// From one change of the clock to the next, readings and instants differ by a constant.
 	for at := time.Unix(after.Unix()+1, 0).In(t.zone); ; {
@@ -314,7 +311,7 @@ func (t Timetable) Next(after time.Time) time.Time {
 }
 
 // first returns the first matching reading, from one on. The zero time if there is none for years.
-func (t Timetable) first(from time.Time) time.Time { return t.readings.Next(from.Add(-time.Second)) }
+func (t timetable) first(from time.Time) time.Time { return t.readings.Next(from.Add(-time.Second)) }
 
 // reading is what a clock with an offset shows at a moment, as if it were UTC.
 func reading(at time.Time, offset time.Duration) time.Time { return at.UTC().Add(offset) }
@@ -326,7 +323,7 @@ func offset(at time.Time) time.Duration {
 
 // newest returns the last ticks after a moment and up to another, at most n, oldest
 // first. It looks at few more than it returns, however long the time.
-func (t Timetable) newest(after, until time.Time, n int) []time.Time {
+func (t timetable) newest(after, until time.Time, n int) []time.Time {
 	const longest = 50 * 365 * 24 * time.Hour
 	for window := time.Minute; ; window *= 4 {
 		from := until.Add(-window)
@@ -335,7 +332,7 @@ func (t Timetable) newest(after, until time.Time, n int) []time.Time {
 			from = after
 		}
 		var ticks []time.Time
-		for at := t.Next(from); !at.IsZero() && !at.After(until); at = t.Next(at) {
+		for at := t.next(from); !at.IsZero() && !at.After(until); at = t.next(at) {
 			ticks = append(ticks, at)
 		}
 		if whole || len(ticks) >= n {
