@@ -7,12 +7,10 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// throughput is how many messages one actor handles before it lets other goroutines
-// run.
+// throughput is how many messages one actor handles before it lets other goroutines run.
 const throughput = 300
 
-// cell is the untyped actor behind a Ref. For protoactor-go it is both the actor
-// and its dispatcher.
+// cell is the untyped actor behind a Ref. For protoactor-go it is both the actor and its dispatcher.
 //
 // Invariant: the goroutine that runs process or deliver has the turn, so the second
 // group of fields needs no lock. Elsewhere they are read after done.
@@ -25,8 +23,7 @@ type cell struct {
 	done   chan struct{}     // closed when the actor has stopped
 
 	// turn is 1 while a goroutine of the System, or a sender in SendHere, runs the
-	// actor, and 2 when the mailbox has woken up meanwhile: the one that has the
-	// turn sees to it.
+	// actor, and 2 when the mailbox has woken up meanwhile: the one that has the turn sees to it.
 	turn atomic.Int32
 
 	process func()      // empties the mailbox; always the same function
@@ -81,14 +78,12 @@ func (c *cell) fail(value any) {
 	c.system.report(c.failure)
 }
 
-// Schedule implements [actor.Dispatcher]: a message came in while the mailbox was
-// idle.
+// Schedule implements [actor.Dispatcher]: a message came in while the mailbox was idle.
 //
 // The sender that wakes the mailbox owns it until process runs, so stopped cannot
 // change here. It can be set already: the actor may take a message before the
 // goroutine that posted it comes to wake the mailbox, and be stopped by then. That
-// wake-up has nothing left to do, and would be a goroutine that outlives
-// System.Stop.
+// wake-up has nothing left to do, and would be a goroutine that outlives System.Stop.
 func (c *cell) Schedule(process func()) {
 	if !c.stopped {
 		c.process = process

@@ -2,8 +2,7 @@ package actor
 
 import "sync/atomic"
 
-// shutBit is set in gate.state once the gate is shut; the bits below it count who
-// is inside.
+// shutBit is set in gate.state once the gate is shut; the bits below it count who is inside.
 const shutBit = int64(1) << 62
 
 // gate counts what is inside and, once shut, lets no more in; when it is shut and
@@ -18,8 +17,7 @@ type gate struct {
 	drained func()      // must not block: any goroutine that leaves may be the one to call it
 }
 
-// enter counts one in and returns how many are inside now, or 0 when the gate is
-// shut.
+// enter counts one in and returns how many are inside now, or 0 when the gate is shut.
 func (g *gate) enter() int64 {
 	if n := g.state.Add(1); n&shutBit == 0 {
 		return n

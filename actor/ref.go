@@ -54,8 +54,7 @@ func nilable(t reflect.Type) bool {
 
 // Send puts message behind all that were sent before and reports whether it was
 // accepted; false once the actor was told to stop or has failed. A nil message is a
-// bug of the sender and panics here, where its stack tells whose, rather than in
-// the actor.
+// bug of the sender and panics here, where its stack tells whose, rather than in the actor.
 func (r *Ref[M]) Send(message M) bool {
 	r.notNil(message)
 	if r.cell.inbox.enter() == 0 {

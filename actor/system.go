@@ -26,8 +26,7 @@ type Config struct {
 	OnFailure func(error)
 }
 
-// System is a set of actors that fail and stop together. Its methods may be called
-// from any goroutine.
+// System is a set of actors that fail and stop together. Its methods may be called from any goroutine.
 type System struct {
 	onFailure func(error)
 	logger    *slog.Logger
@@ -64,8 +63,7 @@ var shared = sync.OnceValue(func() *actor.ActorSystem {
 	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return log }))
 })
 
-// New returns a System without actors. It starts no goroutine, and may be dropped as long as no
-// actor was spawned.
+// New returns a System without actors. It starts no goroutine, and may be dropped as long as no actor was spawned.
 func New(config Config) *System {
 	s := &System{
 		onFailure: config.OnFailure,
@@ -84,8 +82,7 @@ func (s *System) spawn(c *cell) error {
 	if c.name == "" {
 		return errName
 	}
-	// Held across the whole birth, so that Stop sees either no actor or one whose
-	// pid is known.
+	// Held across the whole birth, so that Stop sees either no actor or one whose pid is known.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.work.enter() == 0 {
@@ -156,8 +153,7 @@ func (s *System) report(failure *panicError) {
 
 // Stop refuses new actors and messages, waits until every accepted message was
 // handled, and until no goroutine is left. It returns the cause of ctx when that
-// ends first, and the first failure with the number of lost messages if there was
-// one.
+// ends first, and the first failure with the number of lost messages if there was one.
 //
 // All doors close together: an actor that passes messages on to another finds it
 // shut. Where that matters, Stop the Refs one by one, upstream first.
@@ -197,21 +193,18 @@ func await(ctx context.Context, done <-chan struct{}) error {
 var (
 	errStopped = errors.New("actor: system stopped")
 	errName    = errors.New("actor: name is empty or in use")
-	// errGoexit is the value of a panicError when receive ended its goroutine
-	// instead of returning.
+	// errGoexit is the value of a panicError when receive ended its goroutine instead of returning.
 	errGoexit = errors.New("actor: receive called runtime.Goexit")
 )
 
-// panicError says that receive panicked or called runtime.Goexit: a bug in the code
-// behind the actor.
+// panicError says that receive panicked or called runtime.Goexit: a bug in the code behind the actor.
 type panicError struct {
 	Actor string // name given to Spawn
 	Value any    // what was passed to panic, or errGoexit
 	Stack []byte // of the goroutine that failed, the frames of the bug included
 }
 
-// Error names the actor and the value; the stack is a field because it would flood
-// a line of log.
+// Error names the actor and the value; the stack is a field because it would flood a line of log.
 func (e *panicError) Error() string {
 	return fmt.Sprintf("actor: bug: %q panicked: %v", e.Actor, e.Value)
 }

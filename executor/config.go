@@ -25,8 +25,7 @@ const (
 	// If the process or the machine dies before that, the payload is lost, and a later
 	// one may get its position. A crash loses the newest ones and none in between; on a
 	// full disk, those that wait for room. Enqueue still waits for the disk when the call
-	// has an [IdempotencyKey], [FromSource] or [IfAbsent], and when the disk is more than
-	// 4 MiB behind.
+	// has an [IdempotencyKey], [FromSource] or [IfAbsent], and when the disk is more than 4 MiB behind.
 	DurabilityAsync Durability = "Async"
 )
 
@@ -44,8 +43,7 @@ const (
 type Config struct {
 	// What people set first.
 
-	// Workers is how many handlers run at a time, over all queues. Default 5; at most
-	// 65536.
+	// Workers is how many handlers run at a time, over all queues. Default 5; at most 65536.
 	Workers int
 
 	// Logger gets what no call returns:
@@ -138,8 +136,7 @@ type Config struct {
 	Unique Unique[any]
 
 	// Splitter says which ids belong to this process, when several processes share the
-	// work, each with a journal of its own. Default: all
-	// ids do.
+	// work, each with a journal of its own. Default: all ids do.
 	Splitter Splitter
 
 	// Groups.
@@ -154,8 +151,7 @@ type Config struct {
 	Advanced Advanced
 }
 
-// BacklogLimit bounds the payloads that are accepted and not over. Default, and below
-// zero: no limit.
+// BacklogLimit bounds the payloads that are accepted and not over. Default, and below zero: no limit.
 type BacklogLimit struct {
 	Payloads int // how many
 	Bytes    int // of payloads and ids, as in the journal, with a few bytes of overhead
@@ -172,8 +168,7 @@ type Stuck struct {
 	// SpareWorkers is how many workers may be started to replace those whose handlers
 	// are stuck. A stuck handler that was replaced no longer counts in MaxConcurrent
 	// and Share.Concurrency of its queue, so that only its own ids wait for it. When it
-	// returns, its worker ends. At most 65536. Default, and below zero: a stuck handler
-	// keeps its worker.
+	// returns, its worker ends. At most 65536. Default, and below zero: a stuck handler keeps its worker.
 	SpareWorkers int
 }
 
@@ -213,8 +208,7 @@ type Crash struct {
 
 // Advanced are settings of an executor that few programs need.
 type Advanced struct {
-	// MaxPayloadBytes is the size of the largest encoded payload. Default 1 MiB; at
-	// most 256 MiB.
+	// MaxPayloadBytes is the size of the largest encoded payload. Default 1 MiB; at most 256 MiB.
 	MaxPayloadBytes int
 
 	// MemoryBudget is how many bytes of accepted payloads and their ids stay in memory.

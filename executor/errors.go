@@ -22,8 +22,7 @@ import (
 // twice; the text names it, with its value.
 var ErrConfig = setting.ErrConfig
 
-// Errors of enqueueing. After each of them nothing of the call was accepted, except
-// after ErrUnknown.
+// Errors of enqueueing. After each of them nothing of the call was accepted, except after ErrUnknown.
 var (
 	// ErrInvalidID is returned for an empty id and for one of more than MaxIDBytes.
 	ErrInvalidID = engine.ErrInvalidID
@@ -42,8 +41,7 @@ var (
 	// [Locks], [Unique] or [LimitOf] panics or returns such a key.
 	ErrInvalidKey = keylock.ErrInvalidKey
 
-	// ErrEncode is returned for a payload that its codec can't encode. It wraps
-	// what the codec said.
+	// ErrEncode is returned for a payload that its codec can't encode. It wraps what the codec said.
 	ErrEncode = errors.New("executor: payload does not encode")
 
 	// ErrUnknownQueue is returned for an unregistered queue.

@@ -147,6 +147,7 @@ func TestCarry(t *testing.T) {
 			return err
 		},
 		executor.ErrInvalidKey: func() error { _, _, err := cluster.Carry(q, nil, executor.IdempotencyKey("")); return err },
+		executor.ErrState:      func() error { _, _, err := cluster.Carry[int](nil, nil); return err },
 	} {
 		require.ErrorIs(t, call(), want)
 	}

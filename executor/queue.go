@@ -178,6 +178,9 @@ func (t *Queue[T]) carry(items []Item[T], options ...Option) (filled []Item[[]by
 func (t *Queue[T]) encodeAny(payload any) ([]byte, error) { return encodeBy(t.cfg.Codec, payload.(T)) }
 
 func (t *Queue[T]) carryAny(items any, options []Option) ([]Item[[]byte], []byte, error) {
+	if t == nil {
+		return nil, nil, errNoQueue
+	}
 	return t.carry(items.([]Item[T]), options...)
 }
 

@@ -105,7 +105,7 @@ func Relayed(staged bool) executor.Option { return submit.Relayed(staged) }
 // Carry checks and encodes items for a program that carries them to another one, which has the queue, too, and
 // enqueues them there with the Queue[[]byte] of Executor.Lookup. They have what options and the functions of Defaults
 // say of an item. What options say of the call is in rest, for [Carried]; nil: nothing. Carry returns the errors of
-// EnqueueMany about its arguments; only IfAbsent with several items is refused where they are enqueued. q is not nil.
+// EnqueueMany about its arguments; only IfAbsent with several items is refused where they are enqueued.
 func Carry[T any](q *executor.Queue[T], items []executor.Item[T], options ...executor.Option) (filled []executor.Item[[]byte], rest []byte, err error) {
 	return backdoor.Carry.(func(queue, items any, options []executor.Option) ([]executor.Item[[]byte], []byte, error))(q, items, options)
 }

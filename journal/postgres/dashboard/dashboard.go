@@ -38,18 +38,22 @@ import (
 // Config of the pages; Prefix is not heeded. The zero Config is usable: read-only, without payloads.
 type Config = dashboard.Config
 
-// Handler returns the pages of an executor of postgres.Open, to be mounted at the root, or with [http.StripPrefix]; for
-// any other executor the list panics. It may be called before Start; any goroutine may serve with it.
+// Handler returns the pages of an executor of postgres.Open, to be mounted at the root, or with [http.StripPrefix]; any
+// other executor has the pages of jobs alone. It may be called before Start; any goroutine may serve with it.
 func Handler(x *executor.Executor, cfg Config) http.Handler {
 	cfg.Prefix = ""
 	h := &handler{x: x, n: postgres.NodeOf(x), cfg: cfg, log: cmp.Or(cfg.Logger, slog.Default())}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", h.list)
-	mux.Handle("/jobs/", http.StripPrefix("/jobs", dashboard.Handler(x, cfg)))
-	mux.HandleFunc("GET /jobs", func(w http.ResponseWriter, _ *http.Request) {
+	list, jobs := h.list, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "./jobs/") // relative: nobody knows below which path this is mounted
 		w.WriteHeader(http.StatusTemporaryRedirect)
-	})
+	}
+	if h.n == nil {
+		list = jobs
+	}
+	mux.HandleFunc("GET /{$}", list)
+	mux.HandleFunc("GET /jobs", jobs)
+	mux.Handle("/jobs/", http.StripPrefix("/jobs", dashboard.Handler(x, cfg)))
 	return mux
 }
 

@@ -246,3 +246,15 @@ func TestHostileFunctions(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, status)
 	require.LessOrEqual(t, len(text), 4<<10+1)
 }
+
+// An executor that is no node has no partitions to show, and its jobs.
+func TestPagesOfAnotherExecutor(t *testing.T) {
+	x, err := executor.Open("", executor.Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, x.Stop(t.Context())) }()
+	server := httptest.NewServer(dashboard.Handler(x, dashboard.Config{Title: "Alone"}))
+	defer server.Close()
+	status, text := get(t, server.URL)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, "Alone")
+}

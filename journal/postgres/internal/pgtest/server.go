@@ -197,7 +197,7 @@ func (s *Server) run(name string, args ...string) error {
 func (s *Server) launch() error {
 	args := []string{"-D", s.data(), "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 		"-c", "shared_buffers=64MB", "-c", "max_connections=400", "-c", "max_wal_senders=4",
-		"-c", "dynamic_shared_memory_type=mmap"} // in its directory, so that little is left of one that is killed
+		"-c", "dynamic_shared_memory_type=mmap", "-c", "shared_preload_libraries=plpgsql"} // in its directory, so that little is left of one that is killed
 	for _, setting := range s.settings {
 		args = append(args, "-c", setting)
 	}
