@@ -55,7 +55,7 @@ func (w *world) nextRun(r *run, err error) (next retryAt) {
 	q := r.queue
 	batch := q.conf.str("shape") == "batch"
 	switch {
-	case r.full, q.twice(), q.gathers(), q.conf.str("format") == "exits" && q.conf.has("parts"), batch && (r.wild || w.at.with), w.conditional(q), q.conf.str("shape") == "merged" && q.conf.num("payloads") > 0:
+	case r.full, q.twice(), q.gathers(), q.conf.str("format") == "exits" && q.conf.has("parts"), batch && (r.wild || w.at.with), w.conditional(q), q.conf.str("shape") != "handle" && q.conf.num("payloads") > 0:
 		return retryAt{} // a batch is halved, other jobs of it are ended by a person, or what comes before it runs, and begins anew for all
 	case errors.Is(err, executor.ErrStopping):
 		return retryAt{attempt: r.attempt}

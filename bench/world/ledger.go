@@ -295,7 +295,7 @@ func (w *world) accepted(i *item, pos uint64, durable bool) {
 // one was the other.
 func (w *world) swap(i, other *item) {
 	*i, *other = *other, *i
-	i.n, other.n = other.n, i.n
+	i.n, i.life, other.n, other.life = other.n, other.life, i.n, i.life
 	for _, one := range []*item{i, other} {
 		if one.pos == 0 {
 			one.state = maybe
