@@ -132,7 +132,7 @@ func (t askedQueue) Enqueue(ctx context.Context, id string, q *fleet.Question, a
 		return err
 	}
 	end, err := t.q.do(ctx, *entries, options)
-	pending, ok := errors.AsType[*PendingError](err)
+	pending, ok := err.(*PendingError) // and not that of a call which the handler made
 	switch {
 	case ok:
 		a.Position, a.MergedInto, a.Duplicate = pending.Receipt.Position, pending.Receipt.MergedInto, pending.Receipt.Duplicate
