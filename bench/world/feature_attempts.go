@@ -23,18 +23,21 @@ var trying = &feature{
 		w.enqueuedThen(r)
 		for _, i := range r.items {
 			w.triesAgain(r, i)
-			i.again = retryAt{}
+			i.again = retryAt{by: r}
 		}
 	},
 	ended: func(w *world, r *run, err error) {
 		next := w.nextRun(r, err)
+		next.by = r
 		for _, i := range r.items {
-			i.again = next
+			if i.again.by == r { // or another owner has begun it anew, which counts
+				i.again = next
+			}
 		}
 	},
 	died: func(w *world, r *run) {
 		for _, i := range r.items {
-			if !r.queue.gathers() && !w.conditional(r.queue) {
+			if !r.queue.gathers() && !w.conditional(r.queue) && i.again.by == r {
 				i.again = retryAt{attempt: r.attempt, unsure: true}
 			}
 		}
@@ -48,6 +51,7 @@ type retryAt struct {
 	attempt  int    // 0: not known
 	unsure   bool   // in another life it may be one before: what came of that, or of others of the job, was not on disk
 	said     string // in the last error; "": not known
+	by       *run   // the last that has begun
 }
 
 // nextRun is what is known of the next run of what is left of one; zero: nothing is.

@@ -56,6 +56,7 @@ type pause struct {
 	paused bool
 	sure   bool // and not one of two, as after a call that could not say
 	some   bool // partitions are paused, and others may not be
+	late   bool // what a call could not say of may happen yet
 	epoch  int
 	life   int
 	at     time.Time // when that was told
@@ -107,7 +108,8 @@ func playPause(w *world, l line) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	together := l.with || w.at.String() != l.String()
-	if p.some = w.town != nil && (err != nil || together); !w.alone(l) {
+	p.some, p.late = w.town != nil && (err != nil || together || was.late), was.late || err != nil
+	if !w.alone(l) {
 		return
 	}
 	if err == nil && was.sure && !was.some && l.str("of") != "all" && l.str("of") != "queue" && (did.Back == 1) != (was.paused != on) {
@@ -117,7 +119,7 @@ func playPause(w *world, l line) {
 	case err == nil:
 		p.paused, p.sure, p.epoch, p.life, p.at = on, true, w.epoch, w.life, time.Now()
 	case !isUnknown(err) && did.Back == 0:
-		*p = was
+		p.paused, p.sure, p.some = was.paused, was.sure, was.some
 	}
 }
 
@@ -184,7 +186,7 @@ func checkPauses(w *world, _ *census) {
 		if p.sure && p.paused != is[scope] {
 			w.fail("pause: %s is %v, and was told to be %v in step %d", scope, is[scope], p.paused, p.epoch)
 		}
-		p.paused, p.sure = is[scope], true
+		p.paused, p.sure, p.late = is[scope], true, false
 	}
 	for scope := range is {
 		if is[scope] && w.pauses()[scope] == nil && !strings.Contains(scope, "/") {
