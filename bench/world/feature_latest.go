@@ -24,7 +24,7 @@ var superseding = &feature{
 			}
 			for _, other := range w.ledger.items {
 				if r.queue.conf.has("latest") && other.id == i.id && other.queue == i.queue && i.pos != 0 && other.pos != 0 &&
-					i.older(other) && !other.forgot && (other.hint == "done" || other.told == "done") && !r.queue.unknownTo(other) {
+					i.older(other) && !other.forgot && w.isDone(other) && !r.queue.unknownTo(other) {
 					w.fail("older after newer: %v begins after %v", i, other)
 				}
 			}
@@ -79,6 +79,11 @@ func (w *world) superseded(i *item, least known) bool {
 		}
 	}
 	return false
+}
+
+// isDone reports whether what a payload was done with is known to count: of an owner that is none any longer it may not.
+func (w *world) isDone(i *item) bool {
+	return i.told == "done" || i.hint == "done" && (w.town == nil || i.hintLife == w.term(i.id))
 }
 
 // unknownTo reports whether a queue may know nothing of the end of a payload: it was done while the queue
