@@ -60,7 +60,7 @@ func (c *nodes) chain(url string, elsewhere *atomic.Int64) *testNode {
 func TestAChainOverPartitionsIsThereOnceWhoeverDies(t *testing.T) {
 	t.Parallel()
 	const ids = 20
-	each, wanted := times(1000, 10_000)/ids, times(10, 100) // deaths
+	each, wanted := times(300, 10_000)/ids, times(4, 100) // deaths
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 5, 300*time.Millisecond)
 	var elsewhere, deaths atomic.Int64

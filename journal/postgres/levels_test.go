@@ -48,6 +48,7 @@ func TestWhatPassesIsNoError(t *testing.T) {
 			working.Go(func() { // commits are under way all the time
 				for k := 1; ctx.Err() == nil; k++ {
 					_, _ = n.q.Enqueue(ctx, fmt.Sprint(i, "-", j), k)
+					time.Sleep(5 * time.Millisecond)
 				}
 			})
 		}

@@ -245,6 +245,9 @@ func TestRepartition(t *testing.T) {
 	tenant := func(cfg *Config) { cfg.Partition = tenantOf("/") }
 	for i, numbers := range [][]int{{1, 7, 3}, {7, 3, 5}, {16, 5, 16}, {3, 16, 4, 8}, {4, 2, 1}, {2, 3, 2, 4, 1, 6}} {
 		for name, change := range map[string]func(*Config){"by id": func(*Config) {}, "by tenant": tenant} {
+			if times(1, 2) == 1 && (name == "by id") != (i%2 == 0) {
+				continue // each numbers one way, and all of them both ways in the long tier
+			}
 			t.Run(fmt.Sprint(numbers, " ", name), func(t *testing.T) {
 				t.Parallel()
 				rng := rand.New(rand.NewPCG(uint64(i), 7))
