@@ -86,3 +86,33 @@ func TestOpenOnAFullDisk(t *testing.T) {
 	_, err := executor.OpenLog("full", func(journal.Config) (*journal.Log, error) { return nil, journal.ErrFull }, executor.Config{})
 	require.ErrorIs(t, err, executor.ErrFull)
 }
+
+// A context that never ends is as good as any other: with it, too, actions ask for the room that nobody has asked for
+// since the journal was opened.
+func TestActionsThatNothingEnds(t *testing.T) {
+	for name, act := range map[string]func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error){
+		"cancel":      func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error) { return i.Cancel(ctx, of, "") },
+		"kill failed": func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error) { return i.KillFailed(ctx, of) },
+		"pause":       func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error) { return i.Pause(ctx, of) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				disk, fails := new(journal.Memory), func(context.Context, executor.Merged[int]) error { return errBoom }
+				x := openOn(t, disk, executor.Config{})
+				q := handle(t, x, "q", fails, executor.QueueConfig[int]{RetryIn: always(time.Hour)})
+				start(t, x)
+				for i := range 100 {
+					enqueue(t, q, fmt.Sprint(i), 0)
+				}
+				time.Sleep(time.Second)
+				stop(t, x)
+				x = openOn(t, disk, executor.Config{})
+				handle(t, x, "q", fails, executor.QueueConfig[int]{RetryIn: always(time.Hour)})
+				n, err := act(context.Background(), x.Inspect(), inspect.SelectIDs("q", "1", "2", "3"))
+				require.NoError(t, err)
+				require.Equal(t, 3, n)
+				stop(t, x)
+			})
+		})
+	}
+}

@@ -281,7 +281,7 @@ func TestALargeCallWaitsForTheRoomToCarryIt(t *testing.T) {
 		},
 		"follow-ups": func(t *testing.T, l *Log, queue uint32, refs *[]Ref) {
 			room := Room{Bytes: large + 1<<10}
-			require.True(t, l.TakeRoom(nil, Room{Bytes: 100 << 10}))
+			require.True(t, l.TryRoom(Room{Bytes: 100 << 10}))
 			l.GiveRoomBack(100 << 10)
 			require.False(t, l.TakeRoom(t.Context().Done(), room))
 			synctest.Wait()

@@ -20,13 +20,13 @@ func (h *head) Short() bool { return h.disk.short.Load() }
 // it as its Room uses it, or GiveRoomBack gives it back. False: there is none. Follow-ups and burials may
 // have a quarter of the reserve: the rest is for results that take no room, and give room back. If it is not
 // known that this is enough, TakeRoom waits until the committer has looked at the disk, and on a full disk
-// for 100 ms, or until over is closed: a caller who comes back later writes that down, which takes room,
-// too. With a nil over it does not wait.
+// for 100 ms, or until over is closed: a caller who comes back later writes that down, which takes room, too.
 //
 // When bytes are missing, and not only a piece, the disk is full as if an append had been refused.
-func (h *head) TakeRoom(over <-chan struct{}, n Room) bool {
-	return h.volatile || h.disk.take(n) || over != nil && h.askRoom(over, n)
-}
+func (h *head) TakeRoom(over <-chan struct{}, n Room) bool { return h.TryRoom(n) || h.askRoom(over, n) }
+
+// TryRoom is TakeRoom for a caller who may not wait. False: it is not known that there is some.
+func (h *head) TryRoom(n Room) bool { return h.volatile || h.disk.take(n) }
 
 // Room is what something takes on the disk that is about to be recorded.
 type Room struct {

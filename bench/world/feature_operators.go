@@ -32,7 +32,7 @@ func drawAction(d *draw) line {
 	if l.str("sel") == "filter" {
 		d.filter(l)
 	}
-	if d.chance(6) {
+	if d.endless(l); d.chance(6) {
 		l.set("ctx", d.one("1ms", "50ms", "900ms"))
 	}
 	d.amongCrowd(l, "jobs", "ids")

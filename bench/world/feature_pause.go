@@ -73,7 +73,7 @@ func (w *world) pauses() map[string]*pause {
 
 func drawPause(d *draw) line {
 	l := newLine("pause", "of", d.one("all", "queue", "queue", "ids", "ids", "prefix", "prefix"), "q", d.anyQueue().str("name"), "id", d.id())
-	if d.chance(8) {
+	if d.endless(l); d.chance(8) {
 		l.set("ctx", d.one("1ms", "50ms"))
 	}
 	return l

@@ -477,8 +477,19 @@ func (w *world) committed() {
 	}
 }
 
-// context is that of a call: with an end of its own, or a long one.
+// endless draws the context that most callers have: it has no end, and no channel that would tell of it. Where the disk
+// may be full for as long as the step lasts, each call has an end.
+func (d *draw) endless(l line) {
+	if d.chance(2) && !d.has("disk") {
+		l.set("ctx", "none")
+	}
+}
+
+// context is that of a call: with an end of its own, a long one, or none.
 func (w *world) context(l line) (context.Context, context.CancelFunc) {
+	if l.str("ctx") == "none" {
+		return context.Background(), func() {}
+	}
 	d := l.dur("ctx")
 	if d == 0 {
 		d = patience

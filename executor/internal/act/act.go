@@ -112,7 +112,7 @@ func (o *Operator) remove(ctx context.Context, q *engine.Queue, s *pick.Selectio
 	n, err := o.act(ctx, q, s, func(c *shard.Core, now int64, id string, room int) (n int, takes journal.Room) {
 		if r.Verdict == shard.VerdictCanceled {
 			if letters := c.Letters(id, &r); letters.Bytes > room {
-				if !o.Log.TakeRoom(nil, letters) {
+				if !o.Log.TryRoom(letters) {
 					return 0, letters
 				}
 				room += letters.Bytes

@@ -130,7 +130,7 @@ func (q *Queue) condemn(s *quarantine.Suspect, room int) {
 			letters = c.Letters(s.ID, &shard.Removal{Reason: s.Reason()})
 		}
 		if letters.Bytes > room {
-			if !q.Log.TakeRoom(nil, letters) {
+			if !q.Log.TryRoom(letters) {
 				q.Log.GiveRoomBack(room)
 				go q.condemnLater(s, s.Position, letters)
 				return
