@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/strandjobs/strand/executor"
 	"github.com/strandjobs/strand/executor/inspect"
 )
 
@@ -93,11 +95,18 @@ var actions = map[string]action{
 }
 
 // act has a person do something.
-func (w *world) act(ctx context.Context, name string, which inspect.Selection) (inspect.Requeued, error) {
+func (w *world) act(ctx context.Context, name string, which inspect.Selection) (did inspect.Requeued, err error) {
 	if w.people != nil {
-		return w.people.Act(ctx, w.x.Executor, name, which, "planned")
+		did, err = w.people.Act(ctx, w.x.Executor, name, which, "planned")
+	} else {
+		did, err = w.x.Inspect().Act(ctx, name, which, "planned")
 	}
-	return w.x.Inspect().Act(ctx, name, which, "planned")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if room, _ := w.state["room"].(time.Time); errors.Is(err, executor.ErrFull) && !w.full.Load() && time.Since(room) > time.Minute {
+		w.fail("refused: %s of %+v, for which there is room: %v", name, which, err)
+	}
+	return did, err
 }
 
 func playAction(w *world, l line) {
