@@ -41,7 +41,7 @@ var (
 	// [Locks], [Unique] or [LimitOf] panics or returns such a key.
 	ErrInvalidKey = keylock.ErrInvalidKey
 
-	// ErrEncode is returned for a payload that its codec can't encode. It wraps what the codec said.
+	// ErrEncode is returned for a payload that its codec, or a function of Defaults, fails for. It wraps why.
 	ErrEncode = errors.New("executor: payload does not encode")
 
 	// ErrUnknownQueue is returned for an unregistered queue.
@@ -66,8 +66,8 @@ var (
 
 // Errors of a running executor.
 var (
-	// ErrStopping is the cause of a handler's context when Stop ran out of time.
-	// What the handler returns then spends no retry.
+	// ErrStopping is the cause of a handler's context when Stop ran out of time. Then nil, [Discard]
+	// and [Snooze] count; after any other error, [Cancel] too, the job runs again, and spends no retry.
 	ErrStopping = life.ErrStopping
 
 	// ErrReturned is the cause of a handler's context once the handler has

@@ -87,8 +87,8 @@ func HandleResult[T, R any](x *Executor, name string, handler func(context.Conte
 // The newest payload is the one with the highest score, for example the version of a
 // row. Among equal scores, or without scores, it is the one that was accepted last;
 // give all payloads of an id a score, or none. A newer payload takes the place of one
-// that waits, is snoozed, is retried or is halted; the older one ends as merged,
-// whatever its bytes. While one runs, the newest waits behind it, and runs next with
+// that waits, is snoozed, is retried or is halted, and is due when its own call says; the
+// older one ends as merged, whatever its bytes. While one runs, the newest waits behind it, and runs next with
 // all retries. An older payload never runs after a newer one that was done, whether it
 // failed before, came back from the dead letters, or arrived late.
 //

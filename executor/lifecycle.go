@@ -103,9 +103,9 @@ func OpenLog(name string, open func(journal.Config) (*journal.Log, error), cfg C
 	})
 }
 
-// Start runs the jobs of all registered queues until Stop is called. Queues may be
-// registered later, too, except under Config.Advanced.Strict: then Start returns ErrConfig,
-// and may be called again. It returns the error of OnStart, ErrFailed when the
+// Start runs the jobs of all registered queues until Stop is called. Queues may be registered later, too.
+// Under Config.Advanced.Strict it returns ErrConfig while the journal has jobs of a queue that is not
+// registered, and may be called again. It returns the error of OnStart, ErrFailed when the
 // journal has failed, ErrContext, and ErrState when it was called before or Stop
 // was.
 //

@@ -141,9 +141,9 @@ func (l *Limit) Pause(key string, d time.Duration) error {
 	return nil
 }
 
-// Throttled runs the job again after d, and until then pauses its keys in the limits of its
-// queue that are given, or else in all of them, for which nil stands, too: for a handler that a service told to come back
-// later, for example by a 429 with a Retry-After. It is no failure and spends no retry. Meanwhile
+// Throttled runs the job again after d, and until then pauses its keys: in the limits of its queue that are given, or in
+// all of them if none or nil is. A longer pause stays, and a restart forgets all. It is for a handler that a service told
+// to come back later, for example by a 429 with a Retry-After. It is no failure and spends no retry. Meanwhile
 // no job of these keys starts (see QueueConfig.Conditions.Limits); jobs of other keys go on. In a
 // queue without limits it is [Snooze]. A d below zero means zero.
 //

@@ -54,11 +54,11 @@ type Locks[T any] struct {
 	// unlocks stays locked until a person or the TTL ends it.
 	Unlock func(id string, payload T) []string
 
-	// Counted makes locks of a key count: one that was locked three times takes three
-	// unlocks. Each payload of a job locks and unlocks for itself. Of a key that OnEnqueue or
-	// OnRun returns for it as well, a payload unlocks its own lock: none, when a person, its
-	// dead-lettering or the TTL has ended that. So the executor calls OnEnqueue once more
-	// before a run. Of any other key a payload unlocks the oldest lock, those of its own job
+	// Counted makes locks of a key count: one that was locked three times takes three unlocks. Each
+	// payload of a job locks and unlocks for itself. Of a key that OnEnqueue or OnRun returns for it as
+	// well, a payload unlocks its own lock: none, when a person, its dead-lettering or the TTL has ended
+	// that. So the executor calls OnEnqueue once more before a run. Let no key come from both: one of the
+	// two locks would stay. Of any other key a payload unlocks the oldest lock, those of its own job
 	// first. Default false: one unlock is enough. The queue that unlocks decides, not the one
 	// that locked: give all queues of a key the same.
 	Counted bool
@@ -96,8 +96,8 @@ type Locks[T any] struct {
 	// service does not know which job has locked a key: each run locks OnRun again, a
 	// merged payload has locked its keys, too, and a job may be blocked by itself. A
 	// service that is no [lock.Watcher] can't wake a blocked job, so the executor asks
-	// it every second. UnlockOnBurial, Counted and TTL are up to the service. Default
-	// nil.
+	// it every second. UnlockOnBurial, Counted and TTL must not be set beside it, which
+	// is up to these: that is ErrConfig. Default nil.
 	Service lock.Service
 }
 

@@ -181,8 +181,8 @@ var ErrNoHeartbeat = attempt.ErrNoHeartbeat
 
 // Progress says how far a handler has come: done of total, in units of its own. It is
 // also a sign of life, see QueueConfig.HeartbeatTimeout. ctx is that of the handler, or
-// made of it; with another context, and after the handler has returned, Progress has no
-// effect. Any goroutine may call it, as often as it likes. The last call counts, and at
+// made of it; with another context, and after the handler has returned or ctx has ended, Progress
+// has no effect. Any goroutine may call it, as often as it likes. The last call counts, and at
 // most once a second it becomes an [events.Progress] for those who read events. Progress
 // is in memory only, of message the first 256 bytes.
 func Progress(ctx context.Context, done, total int64, message string) {

@@ -219,7 +219,7 @@ func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, e
 
 // Remove takes a schedule out of this Cron and forgets its offsets and its pause, which stay while another
 // member of the group has it on the same executor. It waits for a tick that is being enqueued, as Resume does.
-// Its jobs stay. After ErrNotFound, [executor.ErrClosed] and [executor.ErrContext] nothing has changed; after any
+// Its jobs stay. After ErrNotFound, [executor.ErrClosed] and a nil ctx nothing has changed; after any
 // other error the schedule is out, but the journal may still have its offsets or its pause.
 func (c *Cron) Remove(ctx context.Context, name string) error {
 	ctx, err := guard.Context(ctx)

@@ -24,7 +24,7 @@ const (
 	// Parked: a job whose turn has come is blocked: it waits for a lock, a lease, a
 	// slot, a limit or its turn in a shared lane.
 	Parked Kind = "parked"
-	// Started: a run begins: the handler is called, or a middleware around it.
+	// Started: a run begins: the handler is called, or a middleware around it, or the payload does not decode.
 	Started Kind = "started"
 	// Progress: the handler has called Progress; at most one a second of each call
 	// of a handler.
@@ -76,8 +76,8 @@ type Event struct {
 
 	Position uint64 // of the payload, or the first of them
 	// Payloads is how many payloads of ID the event is about: at least one, and 0 for
-	// [Paused], [Resumed] and [Committed]. What was folded counts in full until it ends: as one, the
-	// others as [Merged].
+	// [Paused], [Resumed] and [Committed]. What was folded counts in full until it ends; then it counts
+	// as one, and the others have events [Merged].
 	Payloads int
 	// Attempt of the run: 1, 2, 3, …
 	Attempt int

@@ -107,8 +107,8 @@ type Holdings struct {
 	Slots  []SlotHeld // of Slots
 }
 
-// JobState says what a job does, or why it does not run. [Inspector.Explain] returns
-// those below; lists use the states beside [JobRetrying].
+// JobState says what a job does, or why it does not run. [Inspector.Explain] returns those
+// below and [JobRetrying]; lists use those in the table at [JobRetrying].
 type JobState string
 
 const (

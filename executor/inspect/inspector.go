@@ -229,7 +229,7 @@ type Inspector interface {
 	// used up. A pause of ids may take only a part of that room, and is ErrFull beyond that. The
 	// errors are ErrClosed, ErrFailed, ErrContext, or the cause of ctx, with ErrUnknown if the
 	// pause had begun and may hold or not; ErrUnknownQueue; ErrInvalidID, and then, as with
-	// ErrFull, no id is paused; ErrTooManyPaused; ErrInvalidQuery for another kind of Selection.
+	// ErrFull, no id is paused; ErrTooManyPaused; ErrInvalidQuery for what those four do not return.
 	Pause(ctx context.Context, which Selection) (int, error)
 
 	// Resume ends a pause of the same Selection, and returns how many of it were paused, and

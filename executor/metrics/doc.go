@@ -27,7 +27,7 @@
 //
 //	from the middleware
 //	  strand.enqueue.duration    histogram  queue, outcome: accepted duplicate full closed unknown refused
-//	  strand.enqueue.payloads    counter    queue; accepted ones, without what was accepted before, by its key
+//	  strand.enqueue.payloads    counter    queue; accepted ones, without follow-ups and what was accepted before, by its key
 //	  strand.run.duration        histogram  queue, outcome: see executor.OutcomeOf; of a batch, one for its call
 //	  strand.run.wait            histogram  queue; from when a job was due to its run; each job of a batch.
 //	                                        With Handle a job is due anew for each payload, so it does not
