@@ -91,9 +91,15 @@ func TestOpenOnAFullDisk(t *testing.T) {
 // since the journal was opened.
 func TestActionsThatNothingEnds(t *testing.T) {
 	for name, act := range map[string]func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error){
-		"cancel":      func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error) { return i.Cancel(ctx, of, "") },
-		"kill failed": func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error) { return i.KillFailed(ctx, of) },
-		"pause":       func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error) { return i.Pause(ctx, of) },
+		"cancel": func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error) {
+			return i.Cancel(ctx, of, "")
+		},
+		"kill failed": func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error) {
+			return i.KillFailed(ctx, of)
+		},
+		"pause": func(ctx context.Context, i inspect.Inspector, of inspect.Selection) (int, error) {
+			return i.Pause(ctx, of)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
