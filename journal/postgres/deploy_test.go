@@ -44,9 +44,13 @@ func TestPayloadsOfTheNextBuild(t *testing.T) {
 	}
 	stats := func(n *testNode) (s inspect.QueueStats) {
 		x := n.Partitions()[0]
-		require.NotNil(t, x)
+		if x == nil {
+			return s // it has lost it for a moment
+		}
 		all, err := x.Stats(t.Context())
-		require.NoError(t, err)
+		if err != nil {
+			return s
+		}
 		for _, q := range all.Queues {
 			if q.Name == "grows" {
 				s = q
