@@ -349,8 +349,9 @@ func TestNothingBeginsWhileItStops(t *testing.T) {
 		list, err := x.Inspect().Running(t.Context(), inspect.RunningQuery{})
 		return err == nil && len(list.Running) == 0
 	}, time.Minute, time.Millisecond)
+	asked := picks.n.Load() // each look at a shard may be an offer
 	time.Sleep(20 * time.Millisecond)
-	require.Less(t, picks.n.Load(), int64(10), "the worker is idle")
+	require.Less(t, picks.n.Load()-asked, int64(10), "the worker is idle")
 	close(written)
 	require.NoError(t, <-late)
 	require.NoError(t, <-stopped)
