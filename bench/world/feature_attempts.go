@@ -23,21 +23,21 @@ var trying = &feature{
 		w.enqueuedThen(r)
 		for _, i := range r.items {
 			w.triesAgain(r, i)
-			i.again = retryAt{by: r}
+			i.again = retryAt{by: r.nth}
 		}
 	},
 	ended: func(w *world, r *run, err error) {
 		next := w.nextRun(r, err)
-		next.by = r
+		next.by = r.nth
 		for _, i := range r.items {
-			if i.again.by == r { // or another owner has begun it anew, which counts
+			if i.again.by == r.nth { // or another owner has begun it anew, which counts
 				i.again = next
 			}
 		}
 	},
 	died: func(w *world, r *run) {
 		for _, i := range r.items {
-			if !r.queue.gathers() && !w.conditional(r.queue) && i.again.by == r {
+			if !r.queue.gathers() && !w.conditional(r.queue) && i.again.by == r.nth {
 				i.again = retryAt{attempt: r.attempt, unsure: true}
 			}
 		}
@@ -51,7 +51,7 @@ type retryAt struct {
 	attempt  int    // 0: not known
 	unsure   bool   // in another life it may be one before: what came of that, or of others of the job, was not on disk
 	said     string // in the last error; "": not known
-	by       *run   // the last that has begun
+	by       int    // the last run that has begun
 }
 
 // nextRun is what is known of the next run of what is left of one; zero: nothing is.

@@ -94,12 +94,16 @@ func playSettings(w *world, l line) {
 
 // nextConfig is that of the life which a step begins.
 func (w *world) nextConfig(l line) executor.Config {
+	set := func(conf line) { // calls of this life may come to their end meanwhile
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.conf = conf
+	}
 	was := w.conf
-	w.conf = was.clone()
+	defer set(was)
+	set(was.clone())
 	w.changeAll(l)
-	cfg := w.config()
-	w.conf = was
-	return cfg
+	return w.config()
 }
 
 // change has a queue, and the executor, other settings in the next life.

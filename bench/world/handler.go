@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ type run struct {
 	token   uint64 // of its lease
 
 	life   int
+	nth    int     // of the runs of this life, from 1
 	tenure *tenure // nil: there is no cluster
 	began  time.Time
 	items  []*item
@@ -64,7 +66,7 @@ func (w *world) single(q *queue) func(context.Context, executor.Job[payload]) er
 			defer clear(job.Metadata)
 		}
 		r := &run{
-			queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload, job.Metadata, job.EnqueuedAt}},
+			queue: q, id: job.ID, parts: []part{{job.Position, job.Score, job.Payload, maps.Clone(job.Metadata), job.EnqueuedAt}},
 			attempt: job.Attempt, crashes: job.Crashes, parent: job, said: job.LastError, token: job.Lease().Token(), life: life,
 		}
 		return w.work(ctx, []*run{r})[0]
@@ -154,7 +156,8 @@ func (w *world) enter(ctx context.Context, runs []*run) bool {
 		n.working++
 	}
 	for _, r := range runs {
-		r.began = time.Now()
+		w.runs++
+		r.began, r.nth = time.Now(), w.runs
 		for _, p := range r.parts {
 			items, strange := w.ledger.find(r.queue.name, r.id, p.pos, p.value)
 			if strange != "" {

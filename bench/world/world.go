@@ -62,6 +62,7 @@ type world struct {
 	running []*run
 	life    int // of the executor, from 1
 	epoch   int // the step, from 1
+	runs    int // that have begun in this life
 	next    int // the index of the step after it
 	calls   []*call
 	doing   []*doing
