@@ -6,10 +6,6 @@ import (
 	"github.com/strandjobs/strand/bench/child"
 )
 
-// childProgram returns the path of the program that children run: this one,
-// unless a test says otherwise.
-var childProgram = os.Executable
-
 // startLife starts a child, with a command before it if there is one, and has
 // every line of it heard.
 func startLife(l life, hear func(line string) error, before ...string) (*child.Process, error) {
@@ -36,7 +32,7 @@ func startSupervised(l life, s *supervisor, hear func(line string) error) (*chil
 }
 
 func newProcess(l life, before ...string) (*child.Process, error) {
-	program, err := childProgram()
+	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
