@@ -155,6 +155,7 @@ func TestAnOwnerThatCanNotAnswer(t *testing.T) {
 // Nodes die and come while another one makes calls with keys, each until it knows: each is accepted
 // once, in order.
 func TestConditionsWhileOwnersDie(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 2, 500*time.Millisecond)
 	caller := c.node(c.url)

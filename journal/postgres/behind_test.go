@@ -22,6 +22,7 @@ import (
 // more: the owner from before, and who has only looked. They do not serve the partition, and say
 // why; a new process does.
 func TestAServerThatWasSetBack(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	for name, other := range map[string]bool{ // the owner is another process, which ends then
 		"the owner lives":    false,
@@ -94,6 +95,7 @@ func wantedFirst(nodes ...*testNode) *testNode {
 // A commit that finds a server which was set back ends the owner's life, for good, and the contexts
 // of its handlers.
 func TestACommitFindsThatTheServerWasSetBack(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	server := pgtest.Start(t)
 	c := newCluster(t, server.URL(), 1, 15*time.Second)

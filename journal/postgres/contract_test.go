@@ -18,6 +18,7 @@ func TestContract(t *testing.T) {
 
 // The same with nothing in memory that is on the server, and blocks of many parts.
 func TestContractWithoutMemory(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 4096)
 	journaltest.Run(t, func(*testing.T) journaltest.Disk {

@@ -48,6 +48,7 @@ func TestMovingChild(t *testing.T) {
 // A process that is killed in the middle has moved all or nothing: what it left is no
 // obstacle to the next one.
 func TestMoverIsKilled(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	url := pgtest.Shared(t).URL()
 	dir := t.TempDir()
@@ -141,6 +142,7 @@ func TestImportIsOneTransaction(t *testing.T) {
 // A connection that is cut anywhere leaves all or nothing, and Import says which: also when
 // the answer of the commit is lost.
 func TestImportOverABadLine(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	server := pgtest.Shared(t)
 	dir := filepath.Join(t.TempDir(), "journal")

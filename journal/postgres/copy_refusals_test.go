@@ -24,6 +24,7 @@ import (
 // What can't be moved, or should not be now, is refused with the reason, and nothing is
 // changed or left behind.
 func TestMoveRefusals(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	url := pgtest.Shared(t).URL()
 	dir := t.TempDir()

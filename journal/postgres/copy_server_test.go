@@ -21,6 +21,7 @@ import (
 
 // A server is killed while it is moved to or from.
 func TestMoveWithAKilledServer(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	server := pgtest.Start(t)
 	t.Run("at the commit", func(t *testing.T) { killedAtTheCommit(t, server) })

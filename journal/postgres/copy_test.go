@@ -65,6 +65,7 @@ func TestMoveThroughOnePartition(t *testing.T) {
 // Divided among partitions each id has what it had, in its order and at its positions, in the
 // partition that it belongs to; what comes back goes in again as it is, or divided further.
 func TestMoveThroughManyPartitions(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	url := pgtest.Shared(t).URL()
 	tenant := func(cfg *Config) {

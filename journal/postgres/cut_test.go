@@ -17,6 +17,7 @@ import (
 // What changes beside a block goes in as many messages as it needs, since one has a limit; and is there with the
 // block or not at all, and once, wherever the connection is cut.
 func TestChangesOfSeveralMessages(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 1)

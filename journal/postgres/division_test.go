@@ -28,6 +28,7 @@ func tenantOf(separator string) func(string) string {
 // Whoever has ids in other partitions than the first to open the schema is refused, a process
 // that only enqueues as well, with an id for which they differ, and who was first.
 func TestPartitionFunctionsDiffer(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 16, time.Second)
 	as := func(f func(string) string) func(*Config) { return func(cfg *Config) { cfg.Partition = f } }
@@ -155,6 +156,7 @@ func TestDivisionsOfOtherVersions(t *testing.T) {
 // A node whose schema is dropped and made anew under it serves nothing of the new one, and
 // says why.
 func TestSchemaMadeAnew(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 2, 600*time.Millisecond)
 	n := c.start(c.url)

@@ -201,6 +201,7 @@ func TestWaitForTheStandbyIsCancelled(t *testing.T) {
 
 // A standby that was not synchronous does not have what was acknowledged: that is noticed.
 func TestServerThatIsBehind(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	primary := pgtest.Start(t)
 	proxy := NewProxy(t, primary.Addr())

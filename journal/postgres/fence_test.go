@@ -114,6 +114,7 @@ func TestFencedLogLatches(t *testing.T) {
 // Many who take a partition from one another at the same time, each committing as long as it
 // may: what is there at the end is what one of them after the other was told.
 func TestOwnersOneAfterTheOther(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 1)
 	type outcome struct {

@@ -58,6 +58,7 @@ func (c *nodes) chain(url string, elsewhere *atomic.Int64) *testNode {
 
 // A chain over partitions has each step once, and in order, when owners die at random moments and partitions move.
 func TestAChainOverPartitionsIsThereOnceWhoeverDies(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	const ids = 20
 	each, wanted := times(300, 10_000)/ids, times(4, 100) // deaths

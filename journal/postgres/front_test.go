@@ -503,6 +503,7 @@ func TestDoOnAnotherNode(t *testing.T) {
 
 // What is decided by an owner that gives its partition away is heard: a result, and a position.
 func TestDoOverMoves(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
 	other := c.node(c.url)

@@ -112,6 +112,7 @@ func (c *nodes) missing(conn *pgx.Conn, statements texts, which ...map[string][]
 // The rights that the documentation lists are enough for all statements of nodes, callers and
 // writers, and each of them is needed: without it the server says of what it is.
 func TestEachRightIsNeeded(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	s := pgtest.Start(t)
 	c := newCluster(t, s.URL(), 1, time.Second)
@@ -162,6 +163,7 @@ func TestEachRightIsNeeded(t *testing.T) {
 // With them a node, a program that only enqueues, and a transaction do their work; what is
 // missing is in the error of who needs it.
 func TestRolesWithTheirRights(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	s := pgtest.Start(t)
 	c := newCluster(t, s.URL(), 4, time.Second)

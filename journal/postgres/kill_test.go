@@ -96,6 +96,7 @@ func TestRowsAreTakenInOnceWhoeverDies(t *testing.T) {
 
 // A flush whose answer is lost is made again, and is there once.
 func TestAFlushWithoutAnAnswerIsThereOnce(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 2, 10*time.Second) // it is not lost on a busy machine

@@ -18,6 +18,7 @@ import (
 // connections of their own. The long tier says what becomes of the largest: where the machine has
 // more to do than it can, copying 256 MiB may keep the process from renewing in time.
 func TestLargePayloadsThroughTheInbox(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	server := pgtest.Start(t)
 	c := newCluster(t, server.URL(), 4, defaultLease)

@@ -32,6 +32,7 @@ func (b *lockedText) lines(with string) (found []string) {
 // What passes by itself is no error in the log: nodes that come and go, connections that break,
 // a server that is away, stands still or was replaced, and leases that are lost by it.
 func TestWhatPassesIsNoError(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	s := pgtest.Start(t)
 	proxy := NewProxy(t, s.Addr())
@@ -111,6 +112,7 @@ func TestWhatPassesIsNoError(t *testing.T) {
 // What somebody has to put right is an error: a right that is missing, a server that has become
 // unsafe, a Setup that fails.
 func TestWhatStaysIsAnError(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	s := pgtest.Start(t)
 	s.Exec(t, "CREATE ROLE app LOGIN SUPERUSER")

@@ -19,6 +19,7 @@ import (
 // Whatever waits in its partitions, a node has as much of it in memory as it was told, and a node that
 // opens all of them alone keeps its leases.
 func TestANodeHasOneMemoryBudget(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	const partitions, budget, call = 16, 16 << 20, 1000
 	jobs := times(64_000, 1_000_000)

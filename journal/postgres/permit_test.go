@@ -97,6 +97,7 @@ func TestALimitOfTheCluster(t *testing.T) {
 
 // A rate is that of all nodes, and a pause that one of them asks for.
 func TestARateOfTheCluster(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	c := newCluster(t, pgtest.Start(t).URL(), 8, 2*time.Second)
 	r := &crowd{running: make(map[*Node]int), ran: make(map[*Node]int)}

@@ -21,6 +21,7 @@ import (
 // A pooler that gives sessions to several connections is refused, with what to do, however it
 // chooses sessions, and while others are at work through it, too.
 func TestPoolerWithoutSessions(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 2, time.Second)

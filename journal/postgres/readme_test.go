@@ -75,6 +75,7 @@ func built(t *testing.T, program []byte) string {
 
 // The first example says the same on one machine and on several: one line of it is another.
 func TestAProgramMovesByOneLine(t *testing.T) {
+	third(t, 2)
 	const one = "executor.Open(dir+\"/journal\", executor.Config{Workers: 1})"
 	const several = "postgres.Open(context.Background(), os.Getenv(\"SERVER\"), postgres.Config{SingleServer: true, Executor: executor.Config{Workers: 1}})"
 	program, err := os.ReadFile("../../examples/quickstart/main.go")

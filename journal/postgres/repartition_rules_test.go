@@ -107,6 +107,7 @@ func TestRepartitionJoins(t *testing.T) {
 
 // What can't be divided or joined, or should not be now, is refused with the reason, and nothing is changed.
 func TestRepartitionRefusals(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	url := pgtest.Shared(t).URL()
 	refused := func(r *rig, want error, says string, to int, change ...func(*Config)) {
@@ -191,6 +192,7 @@ func TestRepartitionFencesTheOwnersBefore(t *testing.T) {
 
 // A connection that is cut anywhere leaves the old partitions, or the new ones, and the next call the new ones.
 func TestRepartitionOverABadLine(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	server := pgtest.Shared(t)
 	dir := filepath.Join(t.TempDir(), "journal")
@@ -241,6 +243,7 @@ func ownedBy(partitions, p int) (id string) {
 // Jobs that nodes have left, and calls that no owner has taken in, run in their order in any number of partitions, with
 // the attempts that they had, and dead letters can be put back.
 func TestRepartitionGoesOn(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 7, time.Second)
 	const ids = 40

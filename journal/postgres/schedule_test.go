@@ -97,6 +97,7 @@ func (k *ticking) divided(n *testNode) {
 // its id belongs to, while nodes come, are stopped and die; and the Crons of those that are
 // gone end, though nobody stops them.
 func TestScheduleOfAllPartitions(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 4, 500*time.Millisecond)

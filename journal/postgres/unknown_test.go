@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +25,15 @@ import (
 
 // long reports whether the long tiers are asked for.
 func long() bool { return os.Getenv("STRAND_LONG") != "" }
+
+// third leaves a test that costs much to one day of three: on each, .ci/run makes another third of
+// them, and says which by STRAND_THIRD. Without it all of them are made.
+func third(t *testing.T, turn int) {
+	t.Helper()
+	if day := os.Getenv("STRAND_THIRD"); day != "" && day != strconv.Itoa(turn) && !long() {
+		t.Skip("costs much: it is made with STRAND_THIRD=", turn, ", or without")
+	}
+}
 
 // times is how often a test does what it repeats: short, or more in the long tier.
 func times(short, more int) int {
@@ -45,6 +55,7 @@ func (r *rig) tail(t testing.TB, partition int) (number, blocks, asked int64) {
 // A commit whose connection is cut, wherever that is, is there once when it returns, and the
 // next one goes on from it.
 func TestConnectionIsCut(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 2)
@@ -85,6 +96,7 @@ func TestConnectionIsCut(t *testing.T) {
 // A server whose answers do not come is asked over other connections until one is answered,
 // whether it has done what it was told or gets no further with it.
 func TestAnswersAreLost(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 1)
