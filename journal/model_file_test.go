@@ -27,14 +27,16 @@ var EveryDay = !long && os.Getenv("STRAND_PUSH") == ""
 
 // oneIn thins out what is long for a go test of every day, and what one goroutine does alone,
 // which has nothing to race with and takes several times as long under the detector: a test
-// makes one in so many. With STRAND_PUSH=1 and without the detector it makes all: .ci/run does.
-// It is odd.
+// makes one in so many. With STRAND_PUSH=1, as in .ci/run, and without the detector it makes one
+// in three, and with STRAND_LONG=1 all. It is odd.
 var oneIn = func() int {
 	switch {
 	case EveryDay:
 		return 27
 	case raceEnabled:
 		return 9
+	case !long:
+		return 3
 	}
 	return 1
 }()

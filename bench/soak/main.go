@@ -22,14 +22,14 @@ type proof struct {
 }
 
 var proofs = []proof{
-	{"kill", "lives", 60, 25_000, nil, killProof},
-	{"image", "images", 2_000, 1_000_000, lacksStrace, imageProof},
+	{"kill", "lives", 30, 25_000, nil, killProof},
+	{"image", "images", 1_000, 1_000_000, lacksStrace, imageProof},
 	{"syscall", "sweeps over every call", 1, 20, lacksSupervisor, syscallProof},
 	{"disk", "small disks", 3, 1_000, lacksSmallDisk, diskProof},
 	{"slow", "disks that hang", 2, 50, lacksSupervisor, slowProof},
 	{"poison", "jobs that kill", 4, 1_000, nil, poisonProof},
 	{"stop", "stops", 100, 10_000, nil, stopProof},
-	{"locks", "lives", 40, 10_000, nil, lockProof},
+	{"locks", "lives", 20, 10_000, nil, lockProof},
 	{"chain", "lives", 10, 200, nil, chainProof},
 }
 

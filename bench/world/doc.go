@@ -2,7 +2,7 @@
 // random, and an oracle that knows the documented sentences, and no code, says whether
 // what was promised holds.
 //
-//	go test ./bench/world                          20 worlds; with STRAND_PUSH=1 2,000
+//	go test ./bench/world                          20 worlds; with STRAND_PUSH=1 1,000
 //	go test ./bench/world -timeout 0 -seeds 1000000 -from 1
 //	go test ./bench/world -seeds 500 -swarm fold,disk,crash
 //	go test ./bench/world -run TestWorldOnCluster -seeds 1000 -from 1

@@ -35,7 +35,7 @@ func TestKilled(t *testing.T) {
 		return err
 	}}
 	if os.Getenv("STRAND_PUSH") != "" {
-		k.Worlds, k.Kills = 20, 3
+		k.Worlds, k.Kills = 10, 3
 	}
 	if os.Getenv("STRAND_LONG") != "" {
 		k.Worlds, k.Kills = 2000, 8

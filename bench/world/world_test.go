@@ -50,7 +50,7 @@ func playSeeds(t *testing.T, each int, write func(uint64, ...string) script) {
 	if worlds == 0 {
 		worlds = 20 / oneIn
 		if os.Getenv("STRAND_PUSH") != "" {
-			worlds = 2000 / oneIn
+			worlds = 1000 / oneIn
 		}
 		if os.Getenv("STRAND_LONG") != "" {
 			worlds = 20_000 / oneIn
