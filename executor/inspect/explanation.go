@@ -85,7 +85,7 @@ func (e Explanation) String() string {
 		b.WriteString("; " + s.String())
 	}
 	for _, s := range brief.First(e.Slots) {
-		fmt.Fprintf(&b, "; slot %q is %s's (%v left)", s.Slot, brief.Text(s.By), max(time.Until(s.Until), 0).Round(time.Millisecond))
+		fmt.Fprintf(&b, "; slot %q is %s's%s", s.Slot, brief.Text(s.By), left(s.Until))
 	}
 	if e.Limit != nil {
 		b.WriteString("; " + e.Limit.String())

@@ -82,11 +82,7 @@ type LockHeld struct {
 // It shows the first ten of each, and says how many more there are.
 func (s KeyLockStatus) String() string {
 	locks := brief.Some(s.Locks, s.MoreLocks, func(h LockHeld) string {
-		by := brief.Text(h.By)
-		if !h.Until.IsZero() {
-			by += fmt.Sprintf(" (%v left)", max(time.Until(h.Until), 0).Round(time.Millisecond))
-		}
-		return by
+		return brief.Text(h.By) + left(h.Until)
 	})
 	line := strconv.Quote(brief.Clip(s.Key)) + " unlocked"
 	if locks != "" {
@@ -99,6 +95,14 @@ func (s KeyLockStatus) String() string {
 		line += "; waiting: " + waiting
 	}
 	return line
+}
+
+// left says how long something is held; "": until it is given back.
+func left(until time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" (%v left)", max(time.Until(until), 0).Round(time.Millisecond))
 }
 
 // LimitSetting is what a limit allows: an [executor.LimitConfig].
