@@ -131,9 +131,9 @@ func (x *Executor) Crash() {
 	x.boot()
 }
 
-// Restart stops the executor in order, and begins a new life on the same disk: the
-// setup function runs again. Handlers that run have Config.Executor.StopTimeout to end,
-// 30 s by default, before their contexts do. After Kill, also by one of these, it is Crash.
+// Restart stops the executor in order, and begins a new life on the same disk: the setup function runs again. Handlers
+// that run have Config.Executor.StopTimeout to end, 30 s by default, before their contexts do; one that then goes
+// on fails the test. If Kill was called before, or a handler calls it meanwhile, Restart does what Crash does.
 func (x *Executor) Restart() {
 	x.t.Helper()
 	if x.Killed() {

@@ -237,11 +237,10 @@ type Result struct {
 	Progress  []events.Event // what it has said of its progress: at most one event a second
 }
 
-// Work enqueues a payload and runs it once, with all that a handler can rely on: job,
-// context, metadata, middleware, limits, FollowUp, Progress. What it enqueues waits. What
-// is due before runs before, as with UntilIdle. A payload that does not come to its
-// turn, because its queue is paused for example, fails the test. Of a [executor.Caller]
-// give its Queue.
+// Work enqueues a payload and runs it once, with all that a handler can rely on: job, context, metadata, middleware,
+// limits, FollowUp, Progress. What it enqueues waits. What is due before runs before, as with UntilIdle. A payload
+// that is not run, because its queue is paused or its IdempotencyKey came before, for example, fails the test. Of a
+// [executor.Caller] give its Queue.
 func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, options ...executor.Option) Result {
 	x.t.Helper()
 	x.UntilIdle()
@@ -250,6 +249,9 @@ func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, op
 	receipt, err := queue.Enqueue(x.t.Context(), id, payload, options...)
 	if err != nil {
 		x.t.Fatalf("executortest: Work: %s/%s: %v", queue.Name(), id, err)
+	}
+	if receipt.Duplicate {
+		x.t.Fatalf("executortest: Work: %s/%s was not run: its IdempotencyKey came before, with payload %d", queue.Name(), id, receipt.Position)
 	}
 	position := cmp.Or(receipt.MergedInto, receipt.Position)
 	x.record.holdAfter(position)
