@@ -39,13 +39,14 @@ var (
 	ErrDeadlock = await.ErrDeadlock
 )
 
-// PendingError is returned by a call that no longer waits for a payload, because its
-// context or the executor has ended. The payload is accepted, and goes on; or it has ended,
-// and that was not on disk yet.
+// PendingError is returned by a call that no longer waits for a payload, because its context or the executor has ended.
+// The payload is accepted, whatever Err is. It may still run, or it may have ended without that being on disk yet.
 type PendingError struct {
 	Receipt Receipt // to wait on with
-	Err     error   // why: the cause of the context, ErrClosed or ErrFailed
-	Failure error   // the last failure of the payload; nil: none that is known
+	// Err is why: the cause of the context, ErrClosed or ErrFailed; in a cluster also what asking the owner returned,
+	// such as ErrUnknown.
+	Err     error
+	Failure error // the last failure of the payload; nil: none that is known
 }
 
 func (e *PendingError) Error() string {

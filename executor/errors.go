@@ -52,8 +52,8 @@ var (
 	// of Config or of QueueConfig. It says which, and when to come back.
 	ErrFull = errors.New("executor: full")
 
-	// ErrUnknown is returned when it can't be said whether the payload was
-	// accepted: the commit failed, or ctx ended while it was under way.
+	// ErrUnknown is returned when it can't be said whether the payload was accepted: the commit failed, or ctx ended
+	// while it was under way. A [PendingError] may wrap it, whose payload is accepted: look for that first.
 	ErrUnknown = engine.ErrUnknown
 
 	// ErrClosed is returned after Stop was called.
@@ -101,10 +101,10 @@ var (
 	// runtime.Goexit, as testing's FailNow does.
 	ErrHandlerExited = attempt.ErrExited
 
-	// ErrStalled is what Err returns when calls have been refused for want of room
-	// in the backlog, or have waited for it, for a minute in which nothing ended:
-	// the jobs are not due, wait for locks, fail, are halted, or take that long. It
-	// wraps the [FullError] of that backlog. Calls go on when something ends.
+	// ErrStalled is what Err returns when a call was refused for want of room in the backlog, or began to wait for it,
+	// at least a minute ago, and since then no payload has ended and no call has got in: the jobs are not due, wait for
+	// locks, fail, are halted, or take that long. One such call is enough. It wraps the [FullError] of that backlog.
+	// Calls go on when something ends.
 	ErrStalled = errors.New("executor: the backlog is full and nothing has ended")
 
 	// ErrState is returned for a call at the wrong time or place, like a second Start, or
@@ -190,8 +190,8 @@ type FullError struct {
 	// Queue is the queue whose QueueConfig.MaxBacklog was reached; "":
 	// Config.MaxBacklog, which is over all queues.
 	Queue string
-	// Bytes says what Waiting and Limit count: bytes, or if it is false payloads.
-	// Waiting is how much the backlog holds, and Limit the setting.
+	// Bytes says what Waiting and Limit count: bytes, or if it is false payloads. Waiting is what has not ended,
+	// running payloads too, and Limit the setting.
 	Bytes          bool
 	Waiting, Limit int
 

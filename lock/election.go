@@ -89,10 +89,9 @@ func (c *Candidate) options() Options {
 	return Options{Owner: c.id, TTL: time.Duration(c.length.Load()), extends: c.election.cfg.AutoExtend}
 }
 
-// IsLeader is more than a question, which Epoch is: it takes the flag if that is free, and
-// extends the lease if the candidate leads. False means that another candidate leads, or that others wait in Campaign.
-// A leader whose lease ran out while it was not asking is told false once another
-// one has the flag.
+// IsLeader may change the lease; to ask without changing anything, use Epoch. IsLeader takes the flag if it is free,
+// and extends the lease if the candidate leads. False means that another candidate leads, or that others wait in
+// Campaign. A leader whose lease ran out while it was not asking is told false once another one has the flag.
 func (c *Candidate) IsLeader() bool {
 	var o op
 	opt := c.options()

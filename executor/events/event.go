@@ -47,7 +47,8 @@ const (
 	// Buried: a payload becomes a dead letter; if it was running, after Failed
 	// or Cancelled of its run.
 	Buried Kind = "buried"
-	// Halted: an id stops until RunNow, after Failed.
+	// Halted: an id stops, after Failed. RunNow, RetryNow, a Requeue of one of its dead letters, and ending its failed
+	// payloads let it go on.
 	Halted Kind = "halted"
 	// Deleted: a person has deleted a payload of a job. There is no event for a dead
 	// letter that is deleted.

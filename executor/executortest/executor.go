@@ -95,11 +95,10 @@ func (m mortal) WithGroup(name string) slog.Handler { return mortal{m.Handler.Wi
 // errKilled is the cause of ErrFailed in a process that was killed.
 var errKilled = errors.New("executortest: the process was killed")
 
-// Kill ends the process, as kill -9 does: what is on the disk at this moment is what
-// the next life finds, and what handlers do afterwards is not recorded. It may be called
-// from any goroutine, from a handler for example, and once in a life. [Executor.Crash]
-// and [Executor.Restart] begin the next one; until then calls return ErrFailed when they
-// want something of the disk, and ErrUnknown if they were on their way to it.
+// Kill ends the process, as kill -9 does: what is on the disk at this moment is what the next life finds, and what
+// handlers do afterwards is not recorded. It may be called from any goroutine, from a handler for example. A second
+// Kill in the same life has no effect. [Executor.Crash] and [Executor.Restart] begin the next one; until then calls
+// return ErrFailed when they want something of the disk, and ErrUnknown if they were on their way to it.
 func (x *Executor) Kill() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

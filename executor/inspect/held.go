@@ -147,7 +147,7 @@ type LimitKey struct {
 	Config     LimitSetting `wire:"setting"` // that holds for it, with its defaults
 	Running    int          // jobs
 	Waiting    int          // jobs
-	Kept       int          // places that later jobs leave to some that wait for other keys, too
+	Kept       int          // places kept free for jobs that also wait for other keys
 	// Until is when the next job may start: the end of a pause, or as the rate
 	// says. Zero: now, or when one that runs has ended.
 	Until time.Time

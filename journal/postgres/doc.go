@@ -44,9 +44,9 @@
 //   - A process that was paused, or whose machine was, for longer than its lease may still be
 //     inside of a handler when the next owner runs the same job. What the handler does elsewhere
 //     has to be fenced there: [Token] is the number for it, and says how.
-//   - So may be a handler that goes on after its context has ended, when its lease is lost, or
-//     when Stop has no time left: then the lease is not given back, but ends by itself. While a
-//     node lives and has the lease, the partition is nobody else's before such a handler has returned.
+//   - A handler that goes on after its context has ended may overlap with the next owner's run, too: when its lease is
+//     lost, or when Stop has no time left: then the lease is not given back, but ends by itself. While a node lives and
+//     has the lease, the partition is nobody else's before such a handler has returned.
 //   - Locks, unique keys, slots, idempotency keys and MaxBacklog are of one partition, and
 //     Config.Partition keeps the ids of a tenant, say, in one. So are KeyLocks, Events and schedules:
 //     Config.Setup and [Node.Partitions] have its executor. Workers, and limits of the executor of Open,
