@@ -5,7 +5,7 @@
 // # Which shape is mine?
 //
 //   - Events, each of which has to be applied, in order: [Handle]. A call gets one payload of an
-//     id. A bad one is retried, dead-lettered or cancelled alone; what was before it stays done.
+//     id. A bad one is retried, dead-lettered or canceled alone; what was before it stays done.
 //   - State, of which the newest counts, as in mirrors, indexes and caches: [HandleLatest]. A call
 //     gets the newest payload of an id.
 //   - What is seen together, or adds up: [HandleMerged]. A call gets all payloads of an id that
@@ -191,7 +191,7 @@
 //     such as [IfAbsent], locks something, or a backlog has a limit. Also a call whose
 //     context ended while its dead letters were on their way out of the morgue: 1
 //   - a watched key of [Executor.KeyLocks] that was unlocked, an OnEnd of a lease: 1, until the
-//     function has returned; a Watch of a Locks.Service that is cancelled: 1, until that has
+//     function has returned; a Watch of a Locks.Service that is canceled: 1, until that has
 //   - Fold: 1 for each call of it for a run, until it returns; for what waits in a queue
 //     up to 4, and one more in the place of each that has folded for a second
 //   - retention of dead letters: 1 for a queue that has it, until Stop; one timer while

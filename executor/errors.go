@@ -47,9 +47,8 @@ var (
 	// ErrUnknownQueue is returned for an unregistered queue.
 	ErrUnknownQueue = engine.ErrUnknownQueue
 
-	// ErrFull is matched by the [FullError] that is returned while the disk is
-	// full, and when a limit of the backlog would be exceeded: MaxBacklog,
-	// of Config or of QueueConfig. It says which, and when to come back.
+	// ErrFull is matched by the [FullError] that is returned while the disk is full, and when a limit of the backlog
+	// would be exceeded: MaxBacklog, of Config or of QueueConfig. It says which, and when to come back.
 	ErrFull = errors.New("executor: full")
 
 	// ErrUnknown is returned when it can't be said whether the payload was accepted: the commit failed, or ctx ended
@@ -74,9 +73,8 @@ var (
 	// returned: what it has left behind sees that it is over.
 	ErrReturned = attempt.ErrReturned
 
-	// ErrCanceledByOperator is the cause of a handler's context when a person cancels its
-	// job, with [inspect.Inspector.Cancel]. The reason of a dead letter that was canceled
-	// so begins with it.
+	// ErrCanceledByOperator is the cause of a handler's context when a person cancels its job, with
+	// [inspect.Inspector.Cancel]. The reason of a dead letter that was canceled so begins with it.
 	ErrCanceledByOperator = attempt.ErrCanceled
 
 	// ErrDeletedByOperator is the cause of a handler's context when a person deletes
@@ -87,14 +85,12 @@ var (
 	// over. The error of a job that failed after that wraps it.
 	ErrTimeout = attempt.ErrTimeout
 
-	// ErrStuck is returned by Stop for handlers that did not return, whose jobs the
-	// text names, and for a disk that did not; and by Err while the handlers of all
-	// workers are stuck.
+	// ErrStuck is returned by Stop for handlers that did not return, whose jobs the text names, and for a disk that did
+	// not; and by Err while the handlers of all workers are stuck.
 	ErrStuck = life.ErrStuck
 
-	// ErrSlowDisk is what Err returns while the disk has been at one commit for
-	// more than five seconds. Calls wait meanwhile, as long as their contexts let
-	// them, and go on when the disk does.
+	// ErrSlowDisk is what Err returns while the disk has been at one commit for more than five seconds. Calls wait
+	// meanwhile, as long as their contexts let them, and go on when the disk does.
 	ErrSlowDisk = errors.New("executor: the disk does not answer")
 
 	// ErrHandlerExited is the error of a job whose handler ended its goroutine with
@@ -144,10 +140,9 @@ func init() {
 	}
 }
 
-// What happens on a full disk, from the outside in: the journal refuses what it has no room
-// for and goes on with the rest, so jobs run and end; Enqueue returns a [FullError] with
-// Disk; a job whose handler passes that on waits, and spends no retry; Err returns
-// [ErrFull]; and the journal, which looks for room by itself, logs the begin and the end.
+// What happens on a full disk, from the outside in: the journal refuses what it has no room for and goes on with the
+// rest, so jobs run and end; Enqueue returns a [FullError] with Disk; a job whose handler passes that on waits, and
+// spends no retry; Err returns [ErrFull]; and the journal, which looks for room by itself, logs the begin and the end.
 
 // retryFullDisk is the FullError.RetryAfter of a disk, and the shortest pause of a
 // job that waits for one.
@@ -156,17 +151,14 @@ const retryFullDisk = time.Second
 // FatalError is what [Fatal] returns.
 type FatalError struct{ Err error } // the reason
 
-// Fatal returns an error with which a handler ends the executor in order, because of err:
-// the program can't do its work any more, and may be able to in a new process. From
-// then on no job begins, calls from outside return ErrClosed, and the running handlers
-// have Config.StopTimeout to return. When they have, and all that they did is on disk,
-// the executor calls Config.OnFatal with the [*FatalError]. Run and Stop return an
-// error that wraps it.
+// Fatal returns an error with which a handler ends the executor in order, because of err: the program can't do its work
+// any more, and may be able to in a new process. From then on no job begins, calls from outside return ErrClosed, and
+// the running handlers have Config.StopTimeout to return. When they have, and all that they did is on disk, the
+// executor calls Config.OnFatal with the [*FatalError]. Run and Stop return an error that wraps it.
 //
-// What becomes of the job depends on err. A plain error is a failure, which spends a retry:
-// so a job that ends each process is dead-lettered at last. The job keeps its place, and
-// makes that retry in the next process. With Snooze(0) as err it spends none. One Fatal
-// among [BatchErrors] or [PayloadErrors] is enough; a batch is not halved.
+// What becomes of the job depends on err. A plain error is a failure, which spends a retry: so a job that ends each
+// process is dead-lettered at last. The job keeps its place, and makes that retry in the next process. With Snooze(0)
+// as err it spends none. One Fatal among [BatchErrors] or [PayloadErrors] is enough; a batch is not halved.
 func Fatal(err error) error { return &FatalError{err} }
 
 func (e *FatalError) Error() string { return "fatal: " + reason(e.Err) }
@@ -195,11 +187,10 @@ type FullError struct {
 	Bytes          bool
 	Waiting, Limit int
 
-	// RetryAfter is an estimate of when the call will find room, from 10 ms to a minute. It
-	// is the time until the call fits and an eighth of the limit is free, if payloads keep
-	// ending at the pace of the last 10 to 20 seconds. If none has ended in that time, it
-	// is the time since the last one ended, but at least a second. For a full disk it is
-	// one second; the executor itself looks for room ten times a second.
+	// RetryAfter is an estimate of when the call will find room, from 10 ms to a minute. It is the time until the call
+	// fits and an eighth of the limit is free, if payloads keep ending at the pace of the last 10 to 20 seconds. If
+	// none has ended in that time, it is the time since the last one ended, but at least a second. For a full disk it
+	// is one second; the executor itself looks for room ten times a second.
 	RetryAfter time.Duration
 
 	cause error // of a disk

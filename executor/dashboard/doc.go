@@ -65,7 +65,7 @@
 // # What counts as what
 //
 // Processed, in figures and charts, are payloads that are done or discarded; failed are
-// runs whose error spends a retry, or would have; a run that is cancelled, by its handler
+// runs whose error spends a retry, or would have; a run that is canceled, by its handler
 // or a person, is neither, and what it gives up is in dead; nor is one that is snoozed,
 // throttled or interrupted.
 //

@@ -11,7 +11,7 @@ type Kind string
 // Kinds of events. A run begins with Started and ends with one of Done, Failed, Snoozed,
 // Discarded, Cancelled, Interrupted and, if a person has deleted all of it, Deleted; some
 // of its payloads may end otherwise, with an event of their own. A job that is refused
-// what it needs, by Locks for example, may fail, be snoozed or be cancelled without
+// what it needs, by Locks for example, may fail, be snoozed or be canceled without
 // having been started.
 const (
 	// Accepted: a payload was accepted. It is on disk, or in memory where everything

@@ -15,9 +15,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Executor is an executor under test: all that it is for its users, with time, faults,
-// and what has happened. What is about the test itself is for the goroutine of the test,
-// but for Kill, Disk, and what lists what has happened.
+// Executor is an executor under test: all that it is for its users, with time, faults, and what has happened. What is
+// about the test itself is for the goroutine of the test, but for Kill, Disk, and what lists what has happened.
 type Executor struct {
 	// Executor is that of the present life: another one after Crash and Restart.
 	*executor.Executor
@@ -119,10 +118,9 @@ func (x *Executor) present() (life *witness) {
 	return life
 }
 
-// Crash kills the process, unless that was done before, waits until its handlers have
-// returned, and begins a new life on what was on the disk: the setup function runs
-// again, and with it the queues are new ones. A handler that ignores its context, and
-// has not returned after Config.Patience, fails the test.
+// Crash kills the process, unless that was done before, waits until its handlers have returned, and begins a new life
+// on what was on the disk: the setup function runs again, and with it the queues are new ones. A handler that ignores
+// its context, and has not returned after Config.Patience, fails the test.
 func (x *Executor) Crash() {
 	x.t.Helper()
 	x.Kill()

@@ -16,10 +16,9 @@ import (
 	"github.com/strandjobs/strand/executor/internal/each"
 )
 
-// RequireEnqueued requires that an id of a queue was enqueued with exactly these
-// payloads, in this order, by calls and follow-ups, merged or not; without payloads, that
-// it was enqueued at all. It returns what was accepted for the id. The queue may be of an
-// earlier life.
+// RequireEnqueued requires that an id of a queue was enqueued with exactly these payloads, in this order, by calls and
+// follow-ups, merged or not; without payloads, that it was enqueued at all. It returns what was accepted for the id.
+// The queue may be of an earlier life.
 func RequireEnqueued[T any](x *Executor, queue *executor.Queue[T], id string, payloads ...T) []Enqueued {
 	x.t.Helper()
 	all := x.Enqueued(queue.Name())
@@ -34,9 +33,8 @@ func RequireEnqueued[T any](x *Executor, queue *executor.Queue[T], id string, pa
 	return nil
 }
 
-// RequireRan requires that the handler of a queue was called for an id with exactly these
-// payloads, in this order, each as often as it was tried: those of one call after those
-// of another.
+// RequireRan requires that the handler of a queue was called for an id with exactly these payloads, in this order, each
+// as often as it was tried: those of one call after those of another.
 func RequireRan[T any](x *Executor, queue *executor.Queue[T], id string, payloads ...T) {
 	x.t.Helper()
 	var got [][]byte
@@ -70,8 +68,7 @@ func encoded[T any](x *Executor, queue *executor.Queue[T], payload T) []byte {
 // ids, for none at all. The queue is an [executor.Queue] or an [executor.Caller].
 func RequireNotEnqueued(x *Executor, queue Named, ids ...string) {
 	x.t.Helper()
-	all := slices.DeleteFunc(x.Enqueued(nameOf(x, queue)), func(e Enqueued) bool { return !contains(ids, e.ID) })
-	if len(all) > 0 {
+	if all := slices.DeleteFunc(x.Enqueued(nameOf(x, queue)), func(e Enqueued) bool { return !contains(ids, e.ID) }); len(all) > 0 {
 		x.t.Fatalf("executortest: %s: want nothing enqueued %q, but there was\n%s", queue.Name(), ids, lines(all, Enqueued.String))
 	}
 }
@@ -221,14 +218,13 @@ type Named interface{ Name() string }
 // nameOf fails the test for a queue of which nothing can be known.
 func nameOf(x *Executor, queue Named) string {
 	x.t.Helper()
-	if queue == nil || queue.Name() == "" {
+	if queue == nil || queue.Name() == "" { // a nil or a zero Queue
 		x.t.Fatalf("executortest: the queue is nil, or no registration has made it")
 	}
 	return queue.Name()
 }
 
 func runsOf(x *Executor, queue Named, id string) []Ran {
-	x.t.Helper()
 	return slices.DeleteFunc(x.Runs(nameOf(x, queue)), func(r Ran) bool { return r.ID != id })
 }
 

@@ -204,6 +204,6 @@ func TestWorkOfADuplicate(t *testing.T) {
 		require.Equal(t, events.Done, executortest.Work(x, orders, "1", "a", executor.IdempotencyKey("k")).Outcome)
 		told := f.of(func() { executortest.Work(x, orders, "1", "a", executor.IdempotencyKey("k")) })
 		require.Len(t, told, 1)
-		require.Contains(t, told[0], "orders/1 was not run: its IdempotencyKey came before")
+		require.Contains(t, told[0], "orders/1 was not enqueued (a duplicate: true)")
 	})
 }

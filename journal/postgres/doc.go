@@ -73,7 +73,7 @@
 //     caller has gone. It ends with those that wait behind it then: a call that is made meanwhile
 //     may be seen before it, if the owner looks in that very moment.
 //   - The shares of nodes differ by one partition at most. A node that joins is given its own by
-//     those that have them, and no handler is cancelled for it: a partition moves as soon as none
+//     those that have them, and no handler is canceled for it: a partition moves as soon as none
 //     of its handlers runs. If some do for Config.Executor.StopTimeout, 30 s by default, it begins
 //     no job any longer, and moves when the last of them has returned: its other ids wait till
 //     then, while calls for it are answered. Give handlers a Timeout. Only Stop, when its time is

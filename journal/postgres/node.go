@@ -43,7 +43,7 @@ type Config struct {
 	Name string
 
 	// Lease is how long a partition stays with a node that is not heard of; it is renewed
-	// each third of it. Handlers are cancelled when three quarters of it have gone by
+	// each third of it. Handlers are canceled when three quarters of it have gone by
 	// without a renewal. All nodes should have the same. From 300 ms to an hour; default 3 s.
 	Lease time.Duration
 
@@ -301,7 +301,7 @@ func (cfg Config) grace() time.Duration {
 const stopSlack = time.Second
 
 // stop ends the node in order: it is no candidate any longer, and each of its partitions is
-// given away as soon as its handlers have returned. When ctx ends they are cancelled; a partition
+// given away as soon as its handlers have returned. When ctx ends they are canceled; a partition
 // that has some half a second later is left to its lease, and is another node's when that has ended.
 // What is enqueued meanwhile goes to those that have handlers still, or into the inbox. With the last partition that ends, too: then it is
 // executor.ErrClosed, and the connections are closed. It returns what the partitions' executors say.
