@@ -31,21 +31,21 @@ var (
 	// whether it was done, discarded or deleted. One that a [Middleware] ended without the handler has none.
 	ErrNoResult = errors.New("executor: it has ended, and its result is gone")
 
-	// ErrDeadlock is matched by the error of a call from a handler that would wait
-	// for what can't end before that handler does: a payload of its own id, one that
-	// waits, perhaps over others, for this one or for what it holds, or any at all
-	// while the handlers of all other workers wait, too. A function that a worker calls
-	// beside a handler, such as RetriesExhausted, may wait for none with its context.
+	// ErrDeadlock is matched by the error of a call from a handler that would wait for what can't end before that
+	// handler does: a payload of its own id, one that waits, perhaps over others, for this one or for what it holds, or
+	// any at all while the handlers of all other workers wait, too. A function that a worker calls beside a handler,
+	// such as RetriesExhausted, may wait for none with its context.
 	ErrDeadlock = await.ErrDeadlock
 )
 
-// PendingError is returned by a call that no longer waits for a payload, because its
-// context or the executor has ended. The payload is accepted, and goes on; or it has ended,
-// and that was not on disk yet.
+// PendingError is returned by a call that no longer waits for a payload, because its context or the executor has ended.
+// The payload is accepted, whatever Err is. It may still run, or it may have ended without that being on disk yet.
 type PendingError struct {
 	Receipt Receipt // to wait on with
-	Err     error   // why: the cause of the context, ErrClosed or ErrFailed
-	Failure error   // the last failure of the payload; nil: none that is known
+	// Err is why: the cause of the context, ErrClosed or ErrFailed; in a cluster also what asking the owner returned,
+	// such as ErrUnknown.
+	Err     error
+	Failure error // the last failure of the payload; nil: none that is known
 }
 
 func (e *PendingError) Error() string {
@@ -64,7 +64,7 @@ type BuriedError struct {
 	ID       string
 	Position uint64
 	Attempt  int    // in which it died, as in [Job]
-	Reason   string // the last failure, or why it was cancelled, as in [Dead]
+	Reason   string // the last failure, or why it was canceled, as in [Dead]
 	Err      error  // that error itself, if this process has it; what a person has canceled matches ErrCanceledByOperator; or nil
 }
 
@@ -171,18 +171,15 @@ type Caller[T, R any] struct {
 	*Queue[T]
 }
 
-// Do enqueues a payload like [Queue.Enqueue], waits for its end like [Queue.Wait], and
-// returns what the handler returned for it. The payload has its place in the order of
-// its id like any other. If it is merged, the result is that of the payload that runs
-// in its stead: those callers share a result, so none of them should change it.
+// Do enqueues a payload like [Queue.Enqueue], waits for its end like [Queue.Wait], and returns what the handler
+// returned for it. The payload has its place in the order of its id like any other. If it is merged, the result is that
+// of the payload that runs in its stead: those callers share a result, so none of them should change it.
 //
-// A failure that is retried is no end: Do returns when the payload is done, or with a
-// [BuriedError] after the last retry. ctx bounds the wait. When ctx ends first, or the
-// executor stops or fails, Do returns a [PendingError] with the last failure, and the
-// payload goes on. ErrDiscarded and ErrDeleted say how the payload ended, too. After
-// any other error but ErrUnknown and ErrNoResult the payload was not accepted: these
-// are the errors of Enqueue, ErrDeadlock for a handler that would wait for itself, and
-// ErrState before [Executor.Start] and in OnStart, because no job would run.
+// A failure that is retried is no end: Do returns when the payload is done, or with a [BuriedError] after the last
+// retry. ctx bounds the wait. When ctx ends first, or the executor stops or fails, Do returns a [PendingError] with the
+// last failure, and the payload goes on. ErrDiscarded and ErrDeleted say how the payload ended, too. After any other
+// error but ErrUnknown and ErrNoResult the payload was not accepted: these are the errors of Enqueue, ErrDeadlock for a
+// handler that would wait for itself, and ErrState before [Executor.Start] and in OnStart, because no job would run.
 //
 // The executor keeps results in memory only, and only for callers that wait: when the caller or the process is
 // gone, so is the result. With an [IdempotencyKey] that came before, Do waits for the payload of the first

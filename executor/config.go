@@ -174,10 +174,10 @@ type Stuck struct {
 
 // Crash is about jobs that end the process.
 type Crash struct {
-	// Limit is how many process crashes a job may cause before it is dead-lettered:
-	// then DeadLetters.OnExhausted of its queue applies as after the last failure,
-	// except that RetriesExhausted is not called. Default 3; below zero no job is held back or dead-lettered for
-	// it, and its Crashes count all the same. Before the third crash, only one that Reports name is.
+	// Limit is how many process crashes a job may cause before it is dead-lettered: then DeadLetters.OnExhausted of its
+	// queue applies as after the last failure, except that RetriesExhausted is not called. Default 3; below zero no job
+	// is held back or dead-lettered for it, and its Crashes count all the same. A job is dead-lettered after fewer than
+	// three crashes only if a report names it.
 	//
 	// What was running at a crash runs again at once. A job that was running at two crashes, and
 	// may have caused both, is a suspect: at the next start it is held back, for 150 times as

@@ -5,7 +5,7 @@
 // # Which shape is mine?
 //
 //   - Events, each of which has to be applied, in order: [Handle]. A call gets one payload of an
-//     id. A bad one is retried, dead-lettered or cancelled alone; what was before it stays done.
+//     id. A bad one is retried, dead-lettered or canceled alone; what was before it stays done.
 //   - State, of which the newest counts, as in mirrors, indexes and caches: [HandleLatest]. A call
 //     gets the newest payload of an id.
 //   - What is seen together, or adds up: [HandleMerged]. A call gets all payloads of an id that
@@ -22,9 +22,10 @@
 //   - One job of an id at a time: always so. One job of a queue at a time: MaxConcurrent: 1.
 //   - One job of a key at a time, in several queues: [Unique] with a Key. One of equal payloads:
 //     UniqueWhileRunning. The job has the lock while it runs, whatever its outcome.
-//   - To wait until other jobs have succeeded: [Locks]. The others set OnEnqueue or OnRun, Unlock, and
-//     Counted if several lock a key; the waiter sets BlockedBy. A key stays locked until a success or
-//     [Discard] unlocks it, in back-off and after a burial, too. No lock of its own queue and id blocks a job.
+//   - To wait until other jobs have succeeded: [Locks]. The others set OnEnqueue or OnRun, Unlock,
+//     and Counted if several lock a key; the waiter sets BlockedBy. A key stays locked until a
+//     success or [Discard] unlocks it, in back-off and after a burial, too. A job is never blocked
+//     by a lock that a job of its own queue and id has set.
 //   - At most n running jobs of a key, in several queues: [Limit], Concurrent.
 //   - A number of its own for each job while it runs, kept if it succeeds: [Slots].
 //
@@ -62,17 +63,16 @@
 //     of its id wait for nothing but its own batch, and the result is written within a
 //     few milliseconds.
 //
-// Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What a job locks and
-// reserves changes in the commit of the job: after a crash, locks and slots agree with
-// the jobs that the journal has, except that some have expired meanwhile. A job that
-// waits keeps its place in its id and in the line of the locks that it waits for, takes
-// no worker and spends no retry. Before it runs it holds only keys of OnEnqueue, and what a
-// run that failed has left it: OnRun keys, and its slot under KeepOnFailure. If its turn comes
-// while all workers are busy, no job in that line overtakes it. Its keys are locked, and the
-// time of its lease begins, when a worker comes to it. Slots are not first come, first served:
-// one that is given back goes to any waiting job. A job that would close a cycle of waiting
-// jobs fails instead, with the names of all in it. [inspect.Inspector.Explain] says what a job
-// waits for. [Executor.Inspect] shows all else, and acts for a person: see package [inspect].
+// Jobs may wait for each other, over [Locks], [Unique] and [Slots]. What a job locks and reserves
+// changes in the commit of the job: after a crash, locks and slots agree with the jobs that the
+// journal has, except that some have expired meanwhile. A job that waits keeps its place in its id
+// and in the line of the locks that it waits for, takes no worker and spends no retry. Before it
+// runs it holds only keys of OnEnqueue, and what a run that failed has left it: OnRun keys, and its
+// slot under KeepOnFailure. When its turn comes and all workers are busy, it keeps the first place.
+// It locks its keys, and its lease starts, only when a worker takes it. Slots are not first come,
+// first served: one that is given back goes to any waiting job. A job that would close a cycle of
+// waiting jobs fails instead, with the names of all in it. [inspect.Inspector.Explain] says what a
+// job waits for. [Executor.Inspect] shows all else, and acts for a person: see package [inspect].
 //
 // A caller who can't know whether a payload was accepted, because the process died or the
 // outcome was unknown, repeats the call. With [IdempotencyKey], or for a numbered source
@@ -191,7 +191,7 @@
 //     such as [IfAbsent], locks something, or a backlog has a limit. Also a call whose
 //     context ended while its dead letters were on their way out of the morgue: 1
 //   - a watched key of [Executor.KeyLocks] that was unlocked, an OnEnd of a lease: 1, until the
-//     function has returned; a Watch of a Locks.Service that is cancelled: 1, until that has
+//     function has returned; a Watch of a Locks.Service that is canceled: 1, until that has
 //   - Fold: 1 for each call of it for a run, until it returns; for what waits in a queue
 //     up to 4, and one more in the place of each that has folded for a second
 //   - retention of dead letters: 1 for a queue that has it, until Stop; one timer while

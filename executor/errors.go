@@ -47,13 +47,12 @@ var (
 	// ErrUnknownQueue is returned for an unregistered queue.
 	ErrUnknownQueue = engine.ErrUnknownQueue
 
-	// ErrFull is matched by the [FullError] that is returned while the disk is
-	// full, and when a limit of the backlog would be exceeded: MaxBacklog,
-	// of Config or of QueueConfig. It says which, and when to come back.
+	// ErrFull is matched by the [FullError] that is returned while the disk is full, and when a limit of the backlog
+	// would be exceeded: MaxBacklog, of Config or of QueueConfig. It says which, and when to come back.
 	ErrFull = errors.New("executor: full")
 
-	// ErrUnknown is returned when it can't be said whether the payload was
-	// accepted: the commit failed, or ctx ended while it was under way.
+	// ErrUnknown is returned when it can't be said whether the payload was accepted: the commit failed, or ctx ended
+	// while it was under way. A [PendingError] may wrap it, whose payload is accepted: look for that first.
 	ErrUnknown = engine.ErrUnknown
 
 	// ErrClosed is returned after Stop was called.
@@ -74,9 +73,8 @@ var (
 	// returned: what it has left behind sees that it is over.
 	ErrReturned = attempt.ErrReturned
 
-	// ErrCanceledByOperator is the cause of a handler's context when a person cancels its
-	// job, with [inspect.Inspector.Cancel]. The reason of a dead letter that was canceled
-	// so begins with it.
+	// ErrCanceledByOperator is the cause of a handler's context when a person cancels its job, with
+	// [inspect.Inspector.Cancel]. The reason of a dead letter that was canceled so begins with it.
 	ErrCanceledByOperator = attempt.ErrCanceled
 
 	// ErrDeletedByOperator is the cause of a handler's context when a person deletes
@@ -87,24 +85,22 @@ var (
 	// over. The error of a job that failed after that wraps it.
 	ErrTimeout = attempt.ErrTimeout
 
-	// ErrStuck is returned by Stop for handlers that did not return, whose jobs the
-	// text names, and for a disk that did not; and by Err while the handlers of all
-	// workers are stuck.
+	// ErrStuck is returned by Stop for handlers that did not return, whose jobs the text names, and for a disk that did
+	// not; and by Err while the handlers of all workers are stuck.
 	ErrStuck = life.ErrStuck
 
-	// ErrSlowDisk is what Err returns while the disk has been at one commit for
-	// more than five seconds. Calls wait meanwhile, as long as their contexts let
-	// them, and go on when the disk does.
+	// ErrSlowDisk is what Err returns while the disk has been at one commit for more than five seconds. Calls wait
+	// meanwhile, as long as their contexts let them, and go on when the disk does.
 	ErrSlowDisk = errors.New("executor: the disk does not answer")
 
 	// ErrHandlerExited is the error of a job whose handler ended its goroutine with
 	// runtime.Goexit, as testing's FailNow does.
 	ErrHandlerExited = attempt.ErrExited
 
-	// ErrStalled is what Err returns when calls have been refused for want of room
-	// in the backlog, or have waited for it, for a minute in which nothing ended:
-	// the jobs are not due, wait for locks, fail, are halted, or take that long. It
-	// wraps the [FullError] of that backlog. Calls go on when something ends.
+	// ErrStalled is what Err returns when a call was refused for want of room in the backlog, or began to wait for it,
+	// at least a minute ago, and since then no payload has ended and no call has got in: the jobs are not due, wait for
+	// locks, fail, are halted, or take that long. One such call is enough. It wraps the [FullError] of that backlog.
+	// Calls go on when something ends.
 	ErrStalled = errors.New("executor: the backlog is full and nothing has ended")
 
 	// ErrState is returned for a call at the wrong time or place, like a second Start, or
@@ -144,10 +140,9 @@ func init() {
 	}
 }
 
-// What happens on a full disk, from the outside in: the journal refuses what it has no room
-// for and goes on with the rest, so jobs run and end; Enqueue returns a [FullError] with
-// Disk; a job whose handler passes that on waits, and spends no retry; Err returns
-// [ErrFull]; and the journal, which looks for room by itself, logs the begin and the end.
+// What happens on a full disk, from the outside in: the journal refuses what it has no room for and goes on with the
+// rest, so jobs run and end; Enqueue returns a [FullError] with Disk; a job whose handler passes that on waits, and
+// spends no retry; Err returns [ErrFull]; and the journal, which looks for room by itself, logs the begin and the end.
 
 // retryFullDisk is the FullError.RetryAfter of a disk, and the shortest pause of a
 // job that waits for one.
@@ -156,17 +151,14 @@ const retryFullDisk = time.Second
 // FatalError is what [Fatal] returns.
 type FatalError struct{ Err error } // the reason
 
-// Fatal returns an error with which a handler ends the executor in order, because of err:
-// the program can't do its work any more, and may be able to in a new process. From
-// then on no job begins, calls from outside return ErrClosed, and the running handlers
-// have Config.StopTimeout to return. When they have, and all that they did is on disk,
-// the executor calls Config.OnFatal with the [*FatalError]. Run and Stop return an
-// error that wraps it.
+// Fatal returns an error with which a handler ends the executor in order, because of err: the program can't do its work
+// any more, and may be able to in a new process. From then on no job begins, calls from outside return ErrClosed, and
+// the running handlers have Config.StopTimeout to return. When they have, and all that they did is on disk, the
+// executor calls Config.OnFatal with the [*FatalError]. Run and Stop return an error that wraps it.
 //
-// What becomes of the job depends on err. A plain error is a failure, which spends a retry:
-// so a job that ends each process is dead-lettered at last. The job keeps its place, and
-// makes that retry in the next process. With Snooze(0) as err it spends none. One Fatal
-// among [BatchErrors] or [PayloadErrors] is enough; a batch is not halved.
+// What becomes of the job depends on err. A plain error is a failure, which spends a retry: so a job that ends each
+// process is dead-lettered at last. The job keeps its place, and makes that retry in the next process. With Snooze(0)
+// as err it spends none. One Fatal among [BatchErrors] or [PayloadErrors] is enough; a batch is not halved.
 func Fatal(err error) error { return &FatalError{err} }
 
 func (e *FatalError) Error() string { return "fatal: " + reason(e.Err) }
@@ -190,16 +182,15 @@ type FullError struct {
 	// Queue is the queue whose QueueConfig.MaxBacklog was reached; "":
 	// Config.MaxBacklog, which is over all queues.
 	Queue string
-	// Bytes says what Waiting and Limit count: bytes, or if it is false payloads.
-	// Waiting is how much the backlog holds, and Limit the setting.
+	// Bytes says what Waiting and Limit count: bytes, or if it is false payloads. Waiting is what has not ended,
+	// running payloads too, and Limit the setting.
 	Bytes          bool
 	Waiting, Limit int
 
-	// RetryAfter is an estimate of when the call will find room, from 10 ms to a minute. It
-	// is the time until the call fits and an eighth of the limit is free, if payloads keep
-	// ending at the pace of the last 10 to 20 seconds. If none has ended in that time, it
-	// is the time since the last one ended, but at least a second. For a full disk it is
-	// one second; the executor itself looks for room ten times a second.
+	// RetryAfter is an estimate of when the call will find room, from 10 ms to a minute. It is the time until the call
+	// fits and an eighth of the limit is free, if payloads keep ending at the pace of the last 10 to 20 seconds. If
+	// none has ended in that time, it is the time since the last one ended, but at least a second. For a full disk it
+	// is one second; the executor itself looks for room ten times a second.
 	RetryAfter time.Duration
 
 	cause error // of a disk

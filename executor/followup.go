@@ -48,10 +48,7 @@ func (t *Queue[T]) FollowUp(job Parent, id string, payload T, options ...Option)
 	if t == nil || t.q == nil {
 		return errNoQueue
 	}
-	var from origin
-	if job != nil {
-		from = job.origin()
-	}
+	from := originOf(job)
 	part := from.partOf(t.q)
 	if part != nil {
 		t = &Queue[T]{q: part, cfg: t.cfg}

@@ -28,8 +28,9 @@ import (
 // A dead letter that [inspect.Inspector.Requeue] puts back runs after what was done of its id
 // meanwhile; Requeued.Late counts those. For state, use [HandleLatest].
 //
-// It returns ErrConfig, also for a name that has a queue, ErrState after Start for SharedLanes or in a cluster, ErrFull for
-// a new name on a full disk, which the other queues make room on, or an error of the journal.
+// It returns ErrConfig, also for a name that has a queue, ErrState after Start for SharedLanes or in a cluster, ErrFull
+// if the name is new and the disk is full, which can be tried again when jobs of other queues have ended, or an error
+// of the journal.
 func Handle[T any](x *Executor, name string, handler func(context.Context, Job[T]) error, cfg QueueConfig[T]) (*Queue[T], error) {
 	t := &enrolment[T]{&Queue[T]{cfg: cfg}, x, name, onePayload}
 	return t.enroll(handler == nil, func(ctx context.Context, items []*shard.Item) []error {

@@ -112,6 +112,14 @@ type origin struct {
 	metadata map[string]string // that follow-ups inherit
 }
 
+// originOf is that of no job for nil.
+func originOf(job Parent) (of origin) {
+	if job != nil {
+		of = job.origin()
+	}
+	return of
+}
+
 func (j Job[T]) origin() origin {
 	return origin{attempt: j.attempt, claim: j.claim, call: j.call, metadata: j.Metadata}
 }

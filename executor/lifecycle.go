@@ -129,7 +129,7 @@ func (x *Executor) Run(ctx context.Context) error { return x.life.Run(ctx) }
 
 // Stop ends the executor. From then on it accepts payloads only from handlers that still run; on PostgreSQL it
 // accepts them from all callers, until the handlers have ended. Running handlers, with the halves of their
-// batch, are waited for until ctx ends, then their contexts are cancelled with the cause [ErrStopping], and
+// batch, are waited for until ctx ends, then their contexts are canceled with the cause [ErrStopping], and
 // what they return after that spends no retry. What they did is written down: a full disk may get room for it
 // until ctx ends, or if that has no deadline for Config.StopTimeout; what is not on disk by then runs again.
 // Stop does not wait for a failure that a disk short of room has not taken: that job runs again at once after

@@ -25,14 +25,13 @@ type LimitConfig = inspect.LimitSetting
 // payload is. Several queues may share one. For a limit without keys on one queue,
 // MaxConcurrent costs less.
 //
-// A job that has to wait is blocked: it keeps its place in its id, takes no worker, spends
-// no retry, and holds no lock, slot or other limit meanwhile. When it may run, it takes
-// all that it needs in one step; so limits can't make jobs wait for each other in a
-// circle. Jobs of a queue start in the order in which workers came to them, and queues
-// that wait for the same key take turns. A job whose turn has come lets the next one go
-// first if no worker comes to it within 10 ms, because all are busy. A job with several
-// limits or keys lets others go first while one of them is taken; but after eight turns in
-// vain later jobs leave it a place in each, for longer each time, until it runs.
+// A job that has to wait is blocked: it keeps its place in its id, takes no worker, spends no retry, and holds no lock,
+// slot or other limit meanwhile. When it may run, it takes all that it needs in one step; so limits can't make jobs
+// wait for each other in a circle. Jobs of a queue start in the order in which workers came to them, and queues that
+// wait for the same key take turns. A job whose turn has come lets the next one go first if no worker comes to it
+// within 10 ms, because all are busy. A job with several limits or keys lets others go first while one of them is
+// taken. When it has failed to get all of them eight times, one place of each key is kept free for it, longer with each
+// further failure.
 //
 // A handler that was told to come back later, by a 429 for example, returns
 // [Throttled], which pauses its keys and spends no retry. Set and Pause hold for jobs

@@ -101,7 +101,7 @@ type Locks[T any] struct {
 	Service lock.Service
 }
 
-// Uniqueness says whether equal payloads may run at the same time.
+// Uniqueness says whether jobs with the same key may run at the same time.
 type Uniqueness string
 
 const (

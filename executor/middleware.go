@@ -99,11 +99,10 @@ func checkMiddleware(list []Middleware) error {
 	return fmt.Errorf("%w: Middleware %d has neither Run nor Enqueue", ErrConfig, i)
 }
 
-// EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue or EnqueueMany.
-// The items have all that options and the functions of the queue have said, and Metadata
-// and an encoded Payload of their own. ID and Payload are read-only: another ID is ErrMiddleware,
-// another Payload has no effect. Due and Score that were left open are the time of the call before
-// next, and after it what the payload was accepted with: see [Score].
+// EnqueueCall is a call that enqueues as a [Middleware] sees it: Enqueue or EnqueueMany. Options and
+// QueueConfig.Defaults are already applied to the items. Each item has its own copy of Metadata and of the encoded
+// Payload. ID and Payload are read-only: another ID is ErrMiddleware, another Payload has no effect. Due and Score that
+// were left open are the time of the call before next, and after it what the payload was accepted with: see [Score].
 type EnqueueCall struct {
 	Queue    string
 	Items    []Item[[]byte]

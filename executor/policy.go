@@ -28,8 +28,9 @@ const (
 	MergeSupersede Merge = "Supersede"
 )
 
-// OnExhausted says what happens when a job has used up its retries. A payload that does not
-// decode becomes a dead letter alone, but under OnExhaustedHalt, if its error may pass: see [Codec].
+// OnExhausted says what happens when a job has used up its retries. A payload that does not decode becomes a dead
+// letter, and its job goes on without it. Under OnExhaustedHalt, if the error is temporary (see [Codec]), the id is
+// halted instead.
 type OnExhausted string
 
 const (
@@ -39,8 +40,8 @@ const (
 	// OnExhaustedBuryAll: all failed payloads become dead letters; with [Handle] that is
 	// one.
 	OnExhaustedBuryAll OnExhausted = "BuryAll"
-	// OnExhaustedHalt: the id is halted, with all its payloads, until RunNow, or until a
-	// dead letter of it is put back. It is for events that depend on each other.
+	// OnExhaustedHalt: the id is halted, with all its payloads, until RunNow, RetryNow, a Requeue of one of its dead
+	// letters, or the end of its failed payloads lets it go on. It is for events that depend on each other.
 	OnExhaustedHalt OnExhausted = "Halt"
 )
 

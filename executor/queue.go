@@ -83,11 +83,11 @@ func (t *Queue[T]) Tune(tuning QueueTuning) error {
 // retry count, unless FreshDue, Debounce or Pull of Gather says otherwise. Of equal
 // payloads one stays if QueueConfig.Merge says so.
 //
-// It returns ErrInvalidID, ErrInvalidItem, ErrInvalidKey, ErrTooLarge, ErrEncode,
-// ErrNotOwned, a [StaleError], ErrMiddleware, ErrContext, a [WaitingError], a
-// [FullError], ErrClosed, ErrFailed, or the cause of ctx when that ended before
-// anything was accepted. After all of these nothing was accepted. After ErrUnknown the
-// payload may have been accepted or not; see [IdempotencyKey].
+// It returns ErrInvalidID, ErrInvalidItem, ErrInvalidKey, ErrTooLarge, ErrEncode, ErrNotOwned, a [StaleError],
+// ErrMiddleware, ErrContext, a [WaitingError], a [FullError], ErrClosed, ErrFailed, ErrConfig if Splitter.Owner answers
+// a wrong number, ErrState on a queue that no registration has made, what a [Middleware] or Locks.Service returned, or
+// the cause of ctx when that ended before anything was accepted. After all of these nothing was accepted. After
+// ErrUnknown the payload may have been accepted or not; see [IdempotencyKey].
 func (t *Queue[T]) Enqueue(ctx context.Context, id string, payload T, options ...Option) (Receipt, error) {
 	if t == nil || t.q == nil {
 		return Receipt{}, errNoQueue

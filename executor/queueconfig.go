@@ -235,11 +235,11 @@ type DeadLetters[T any] struct {
 	// OnExhaustedBuryOldest.
 	OnExhausted OnExhausted
 
-	// RetriesExhausted is called by the worker when a run has failed for the last time, before its payloads
-	// become dead letters: each job has only these, the first one under OnExhaustedBuryOldest, all that failed
-	// under OnExhaustedBuryAll. One that a person deletes meanwhile, or a newer state replaces, becomes none.
-	// LastError is the last failure. ctx has no Timeout, and ends when Stop has run out of time. A panic is
-	// logged. After a crash it may be called again. It is not called under OnExhaustedHalt, for what [Cancel]
+	// RetriesExhausted is called by the worker when a run has failed for the last time, before its payloads become dead
+	// letters: each job has only these, the first one under OnExhaustedBuryOldest, all that failed under
+	// OnExhaustedBuryAll. A payload that a person deletes meanwhile, or that a newer state replaces, does not become a
+	// dead letter. LastError is the last failure. ctx has no Timeout, and ends when Stop has run out of time. A panic
+	// is logged. After a crash it may be called again. It is not called under OnExhaustedHalt, for what [Cancel]
 	// dead-letters, for payloads that do not decode, nor at Config.Crash.Limit. Default nil.
 	RetriesExhausted func(ctx context.Context, jobs []Merged[T])
 

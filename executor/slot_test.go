@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/strandjobs/strand/executor"
+	"github.com/strandjobs/strand/lock"
 )
 
 // A job that finds no free slot waits, also when the last one comes back at the
@@ -56,4 +57,15 @@ func TestManyJobsThatWaitForAFewSlots(t *testing.T) {
 		require.Less(t, steps.Load(), int64(10*values*jobs))
 		stop(t, x)
 	})
+}
+
+// Of no job there is a slot: a nil, which a helper of a handler may be given, is no panic.
+func TestSlotOfNoJob(t *testing.T) {
+	s, err := executor.NewSlots(open(t, "", executor.Config{}), "s", executor.SlotsConfig[int]{Next: func(v int) int { return v + 1 }})
+	require.NoError(t, err)
+	for name, job := range map[string]executor.Parent{"nil": nil, "made by no executor": executor.Job[int]{}} {
+		_, ok := s.Of(job)
+		require.False(t, ok, name)
+		require.ErrorIs(t, s.Clear(job), lock.ErrLockLost, name)
+	}
 }

@@ -125,14 +125,14 @@ func NewSlots[V any](x *Executor, name string, cfg SlotsConfig[V]) (*Slots[V], e
 
 // Of returns the value that a running job has been given. The handler calls it with the
 // [Job] or [Merged] that it got. ok is false when Conditions.Slots of its queue does not list
-// the sequence, and after [Slots.Clear], even if the batch is halved and called again.
-func (s *Slots[V]) Of(job Parent) (value V, ok bool) { return s.all.Value(job.origin().claim) }
+// the sequence, for nil, and after [Slots.Clear], even if the batch is halved and called again.
+func (s *Slots[V]) Of(job Parent) (value V, ok bool) { return s.all.Value(originOf(job).claim) }
 
 // Clear gives the value of a running job back: the success of the job no longer moves
 // the sequence, and another job may get the value. It returns [lock.ErrLockLost] when
 // the job has no value, or has it no more; ErrClosed in a handler that Stop has left
 // behind; and ErrFailed.
-func (s *Slots[V]) Clear(job Parent) error { return s.all.Clear(job.origin().claim, s.x.attempt) }
+func (s *Slots[V]) Clear(job Parent) error { return s.all.Clear(originOf(job).claim, s.x.attempt) }
 
 // Snapshot returns the value that the sequence goes on after, if one is known, and its
 // position, and which job has which slot.

@@ -26,11 +26,10 @@ var ErrNotOwned = errors.New("executor: id of another process")
 // Splitter divides ids among processes, each with an executor and a journal of its own,
 // numbered from 0. With the zero Splitter all ids belong to this process.
 //
-// Enqueue, EnqueueMany, Do and FollowUp refuse an id of another process, also in a
-// handler, with [ErrNotOwned]; OwnerOf says whose it is. The program has to send it
-// there. Let Owner go by what the ids of a chain have in common, as the customer in
-// "customer/order". Or stage a follow-up of this process that sends the payload there, with
-// an IdempotencyKey made of its position and this process.
+// Enqueue, EnqueueMany, Do and FollowUp refuse an id of another process, also in a handler, with [ErrNotOwned]; OwnerOf
+// says whose it is. The program has to send it there. Let Owner go by what the ids of a chain have in common, as the
+// customer in "customer/order". Or stage a follow-up here whose handler sends the payload to the owner. Let it use an
+// IdempotencyKey made of Job.Position and the number of this process.
 //
 // No other call asks the Splitter. When Nodes changes, jobs and dead letters of ids that now belong
 // elsewhere still run here, and can be put back here. So an id may have jobs in two processes for a

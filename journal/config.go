@@ -17,8 +17,8 @@ type Config struct {
 	// a time: in that order for each of them. Nil: each counts as taken in.
 	Deliver func(*Delivery)
 
-	// Failed is called once, from the committer's goroutine, when a commit has
-	// failed and the log stops. Nil: Err is the only sign.
+	// Failed is called once, from the committer's goroutine, when the log stops: a commit has failed, or the disk did
+	// not give back what was written. Nil: Err is the only sign.
 	Failed func(error)
 
 	// Committed is called with how long the disk took for a commit, from the
@@ -43,12 +43,11 @@ type Config struct {
 	// has no bound. Default 64 MiB; below zero there is none.
 	MemoryBudget int
 
-	// WALBytes is how large journal.wal is, which small commits go to first; see the package
-	// comment. Its room is written when it is made: after the first 32 commits, or at once where
-	// this is set. Up to a quarter of that waits in memory until it is in journal.db, but no less
-	// than 512 KiB if the file has room for so much, and no more than 8 MiB; it comes on top of
-	// MemoryBudget. Default 4 MiB, rounded up to 4 KiB; less than 8 KiB is taken for 8 KiB, and more
-	// than a GiB for a GiB; below zero there is none.
+	// WALBytes is how large journal.wal is, which small commits go to first; see the package comment. Its room is
+	// written when it is made: after the first 32 commits, or at once where this is set. A quarter of its size may wait
+	// in memory until it is in journal.db: at least 512 KiB (less if the file is smaller), at most 8 MiB. That comes on
+	// top of MemoryBudget. Default 4 MiB, rounded up to 4 KiB; less than 8 KiB is taken for 8 KiB, and more than a GiB
+	// for a GiB; below zero there is none.
 	WALBytes int
 
 	// Logger gets what an operator should know and no call can return: that all

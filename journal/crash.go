@@ -13,11 +13,11 @@ import (
 // it. They are live.
 func (l *Log) Crash() (*Death, map[Position]Suspicion) { return l.crash.Death, l.crash.Suspects }
 
-// RecordCrashes starts the crash recorder with a number of places that have so many words
-// each. Call it once, before anything runs. In memory, on systems without memory-mapped
-// files, and if the call returns an error, what the recorder notes ends with the process.
-// On a full disk it has the room that [Open] has kept for it. It returns an error if there
-// was none, or if within a second there is none for what is known of the last death.
+// RecordCrashes starts the crash recorder. places is how many workers note what they run, and words how many positions
+// each may note at a time. Call it once, before anything runs. In memory, on systems without memory-mapped files, and
+// if the call returns an error, what the recorder notes ends with the process. On a full disk it has the room that
+// [Open] has kept for it. It returns an error if there is no room for the file, or if within a second there is none for
+// what is known of the last death.
 func (l *Log) RecordCrashes(places, words int) (*CrashRecorder, error) {
 	// What the file says about the last run has to be durable before the file
 	// is written over.

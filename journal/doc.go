@@ -256,12 +256,11 @@
 //
 // # Crashes
 //
-// The file RUNNING, mapped into memory, says which positions run. After a death these may
-// have caused it, and [Suspicion] says what speaks against each, by a rule that
-// is stated there. An orderly end clears the file and leaves it: its room, 16 KiB
-// or more, is kept for the next process, which may find the disk full. If
-// [Log.ReportCrashes] was called, the file CRASH has what Go wrote about a fatal error. An
-// orderly end removes it, unless another log of the process has called ReportCrashes since.
+// The file RUNNING, mapped into memory, says which positions run. After a death these may have caused it, and
+// [Suspicion] says how likely each has. An orderly end clears the file and leaves it: its room, 16 KiB or more, is kept
+// for the next process, which may find the disk full. If [Log.ReportCrashes] was called, the file CRASH has what Go
+// wrote about a fatal error. An orderly end removes it, unless another log of the process has called ReportCrashes
+// since.
 //
 // # Which journal
 //

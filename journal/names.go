@@ -15,9 +15,11 @@ type (
 	// Position numbers an entry. Positions grow in the order of acceptance; 0 means
 	// none.
 	Position = format.Position
-	// Entry is one record of the log as its reader sees it.
+	// Entry is one record of the log: a payload of an id, or what was decided about its job. Its slices belong to the
+	// log, and must not be changed.
 	Entry = format.Entry
-	// Floor keeps the scores of entries in the order of their positions.
+	// Floor keeps the scores of entries that come without one in the order of their positions: none gets less than one
+	// before it.
 	Floor = format.Floor
 	// Set puts a value under a state key; a nil value deletes the key.
 	Set = format.Set
@@ -88,7 +90,9 @@ type (
 	CrashRecorder = crash.Recorder
 	// Death is the end of a process that did not close its journal.
 	Death = crash.Death
-	// Suspicion is what speaks against a position that was running then.
+	// Suspicion says how likely a position that was running at a death has caused it. What was running at two deaths is
+	// held back at the next start, and then runs without others of its kind. A death meanwhile clears it, as a rule; a
+	// death right after it has begun confirms it.
 	Suspicion = crash.Suspicion
 )
 

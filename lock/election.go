@@ -15,9 +15,8 @@ type ElectionConfig struct {
 	// Lease is how long a leader stays leader without extending. 0 = 3 min;
 	// negative is refused.
 	Lease time.Duration
-	// AutoExtend lets the table extend the lease of a leader every third of its
-	// length until it resigns, so that a leader that is busy stays leader. false =
-	// only IsLeader extends, so that a leader that hangs loses the flag.
+	// AutoExtend lets the table extend the lease of a leader every third of its length until it resigns, so that a
+	// leader that is busy stays leader. false = only IsLeader extends, so that a leader that hangs loses the flag.
 	AutoExtend bool
 }
 
@@ -43,10 +42,9 @@ func (t *Table) NewElection(name string, cfg ElectionConfig) (*Election, error) 
 	return &Election{t, cmp.Or(cfg.Prefix, "leader") + "/" + name, cfg}, nil
 }
 
-// Leader says who leads now, and gives a channel that is closed at the next change:
-// a new leader, or none. A caller that loops over the two sees the newest leader,
-// and each one in between if it is quick enough. Owner is the candidate, Token the fencing
-// token of the reign, larger than that of all earlier ones; 0: nobody leads.
+// Leader says who leads now, and gives a channel that is closed at the next change: a new leader, or none. A caller
+// that loops over the two sees the newest leader, and each one in between if it is quick enough. Owner is the
+// candidate, Token the fencing token of the reign, larger than that of all earlier ones; 0: nobody leads.
 func (e *Election) Leader() (leader Held, changed <-chan struct{}) {
 	var o op
 	t := e.table
@@ -63,9 +61,8 @@ func (e *Election) Leader() (leader Held, changed <-chan struct{}) {
 	return leader, at.changed
 }
 
-// Candidate returns the one who takes part under id. Candidates with the same id
-// are one party: when one of them leads all do. It returns [ErrEmptyKey] for an
-// empty id.
+// Candidate returns the one who takes part under id. Candidates with the same id are one party: when one of them leads
+// all do. It returns [ErrEmptyKey] for an empty id.
 func (e *Election) Candidate(id string) (*Candidate, error) {
 	if id == "" {
 		return nil, fmt.Errorf("%w: candidate of %q", ErrEmptyKey, e.key)
@@ -89,10 +86,9 @@ func (c *Candidate) options() Options {
 	return Options{Owner: c.id, TTL: time.Duration(c.length.Load()), extends: c.election.cfg.AutoExtend}
 }
 
-// IsLeader is more than a question, which Epoch is: it takes the flag if that is free, and
-// extends the lease if the candidate leads. False means that another candidate leads, or that others wait in Campaign.
-// A leader whose lease ran out while it was not asking is told false once another
-// one has the flag.
+// IsLeader may change the lease; to ask without changing anything, use Epoch. IsLeader takes the flag if it is free,
+// and extends the lease if the candidate leads. False means that another candidate leads, or that others wait in
+// Campaign. A leader whose lease ran out while it was not asking is told false once another one has the flag.
 func (c *Candidate) IsLeader() bool {
 	var o op
 	opt := c.options()
@@ -111,10 +107,9 @@ func (c *Candidate) leadsLocked(at *entry) bool {
 	return at != nil && at.lease != nil && at.lease.owner == c.id
 }
 
-// Campaign waits until the candidate leads, in the order of arrival among all who
-// campaign, or ctx ends; the error is then as for [Table.Acquire], a [DeadlockError]
-// included when another Candidate of the same id campaigns too. One that leads
-// already does not wait.
+// Campaign waits until the candidate leads, in the order of arrival among all who campaign, or ctx ends; the error is
+// then as for [Table.Acquire], a [DeadlockError] included when another Candidate of the same id campaigns too. One that
+// leads already does not wait.
 func (c *Candidate) Campaign(ctx context.Context) error {
 	over, err := done(ctx)
 	if err != nil {
@@ -155,7 +150,7 @@ func (c *Candidate) Epoch() uint64 {
 	return l.token
 }
 
-// Context returns a child of parent that is cancelled, with the reason as its cause, when the reign ends. It returns
+// Context returns a child of parent that is canceled, with the reason as its cause, when the reign ends. It returns
 // [ErrNotLeader], and nothing else, when the candidate does not lead. An unusable parent is no error: see
 // [Lease.Context]. Call the returned function when done.
 func (c *Candidate) Context(parent context.Context) (context.Context, context.CancelFunc, error) {
@@ -180,9 +175,8 @@ func (c *Candidate) Resign() error {
 	return nil
 }
 
-// SetLease makes the present and later leases of this candidate last d. Only the
-// leader may. It returns, without effect, [ErrNotLeader] otherwise, and
-// [ErrConfig] when d is not positive.
+// SetLease makes the present and later leases of this candidate last d. Only the leader may. It returns, without
+// effect, [ErrNotLeader] otherwise, and [ErrConfig] when d is not positive.
 func (c *Candidate) SetLease(d time.Duration) error {
 	if d <= 0 {
 		return errDuration

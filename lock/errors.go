@@ -24,8 +24,8 @@ var (
 	ErrNotLocked = errors.New("lock: not locked")
 
 	// ErrLockLost is returned when a lease is used that does not hold its keys, or no longer: a zero Lease, a second
-	// unlock. The error also matches the reason, one of the three below: that of a lease of one key until the key has
-	// another lease, and that of a lease of several keys always.
+	// unlock. The error also matches the reason, one of the three below. For a lease of one key the reason is known
+	// until the key is leased again; for several keys it is always known.
 	ErrLockLost = errors.New("lock: lock lost")
 	// ErrExpired is the reason when the TTL passed before the holder extended or
 	// unlocked.

@@ -135,8 +135,8 @@ func (l Lease) Lost() <-chan struct{} {
 	return lost
 }
 
-// Context returns a child of parent that is cancelled when the lease ends, with the
-// [ErrLockLost] as its cause. It is cancelled already if the lease has ended, or, with
+// Context returns a child of parent that is canceled when the lease ends, with the
+// [ErrLockLost] as its cause. It is canceled already if the lease has ended, or, with
 // [ErrContext], if parent is unusable. The returned function cancels the child and
 // forgets about it; call it when done, as with context.WithCancel.
 func (l Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Place is a request that stands in the lines of its keys. It is waiting until it
-// is granted or cancelled.
+// is granted or canceled.
 //
 // It stands in all its lines from one instant on, and is granted in the instant in
 // which it is first in each of them and all keys are free. So no other overtakes it,
@@ -19,7 +19,7 @@ type Place struct {
 	wake  func() // nil: none is called
 	spots []spot // where it stands; nil: it does not wait
 	one   [1]spot
-	lease Lease // zero: it was not granted, or is cancelled
+	lease Lease // zero: it was not granted, or is canceled
 }
 
 // spot is where a place stands in the line of one key.
@@ -31,7 +31,7 @@ type spot struct {
 // Queue asks for all keys together and does not wait. When they are free and have
 // no waiters, the place is granted on return and wake is never called. Otherwise
 // the place waits in the queues of all its keys, and wake is called exactly once
-// when it is granted, unless it is cancelled before. The lease's TTL starts at the
+// when it is granted, unless it is canceled before. The lease's TTL starts at the
 // grant.
 //
 // wake may be nil. It runs on the goroutine that freed the last key, on that of the

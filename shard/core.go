@@ -205,9 +205,8 @@ func (c *Core) PausePrefix(prefix string, on bool) {
 	c.counts.Prefixes = len(c.prefixes)
 }
 
-// Postpone takes back a started item that can't run now, none of whose payloads is
-// done: its id waits until Let, or if not parked, for a worker. The worker lets
-// go of the item, which stays in its run.
+// Postpone takes back a started item that can't run now, none of whose payloads is done: if parked, the id is held
+// until Let; otherwise it waits for the next free worker. The worker lets go of the item, which stays in its run.
 func (c *Core) Postpone(it *Item, parked bool) {
 	it.Outcome, it.Claim = Outcome{Unrun: true}, nil
 	parked = parked && !c.overtakes(it)

@@ -93,8 +93,7 @@ func New(system *actor.System, name string, core *Core, log Recorder, dispatch D
 	return s, nil
 }
 
-// Deliver takes in committed entries and is done with d when they count.
-// Deliveries must come in commit order.
+// Deliver takes in committed entries. The shard calls d.Done when it has. Deliveries must come in commit order.
 //
 // A Deliver of a few entries, GrantHere and Finish do what is to be done on the
 // goroutine of the caller if the shard is idle: waking another one is what a job

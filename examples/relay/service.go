@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/strandjobs/strand/executor"
@@ -119,7 +120,11 @@ func (s *service) deliver(ctx context.Context, job executor.Job[webhook]) error 
 	switch code := response.StatusCode; {
 	case code < 300:
 		return nil
-	case code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
+	case code == http.StatusTooManyRequests:
+		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil { // no failure: it spends no retry
+			return executor.Throttled(time.Duration(min(seconds, 3600))*time.Second, errors.New(response.Status))
+		}
+	case code < 500 && code != http.StatusRequestTimeout:
 		return executor.Cancel(errors.New(response.Status)) // it would not be taken tomorrow either: to the morgue
 	}
 	return errors.New(response.Status) // again, after retryIn

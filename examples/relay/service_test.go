@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ func inside(t *testing.T, status func(body string) int) (x *executor.Executor, u
 		mu.Lock()
 		defer mu.Unlock()
 		got = append(got, r.URL.Query().Get("customer")+": "+string(body))
+		w.Header().Set("Retry-After", "0")
 		w.WriteHeader(status(string(body)))
 	}))
 	t.Cleanup(target.Close)
@@ -115,5 +117,26 @@ func TestRefusedByItsReceiver(t *testing.T) {
 		var s inspect.Stats
 		require.NoError(t, json.NewDecoder(response.Body).Decode(&s))
 		return s.Queues[0].Jobs == 0 && s.Queues[0].Dead == 1
+	}, time.Minute, time.Millisecond)
+}
+
+// A receiver that says when to come again is obeyed: that is no failure.
+func TestReceiverThatIsBusy(t *testing.T) {
+	var asked atomic.Bool
+	x, url, delivered := inside(t, func(string) int {
+		if asked.Swap(true) {
+			return http.StatusOK
+		}
+		return http.StatusTooManyRequests
+	})
+	status, err := post(t.Context(), http.DefaultClient, url, "ann", "1", "paid")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusAccepted, status)
+	require.Eventually(t, func() bool { return len(delivered()) == 2 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool {
+		stats, err := x.Stats(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, stats.Queues[0].Failed)
+		return stats.Queues[0].Snoozed == 1 && stats.Queues[0].Done == 1
 	}, time.Minute, time.Millisecond)
 }

@@ -7,10 +7,11 @@
 //
 //   - The executor x of [Open] is used like any other. Its queues, and its limits, are those of all
 //     partitions that this process has; what is done to them reaches the partition that has the id.
-//   - Do and Wait follow a payload from one owner of its partition to the next. A result travels as
-//     JSON, and is gone when nobody has waited as its handler returned.
+//   - Do and Wait follow a payload from one owner of its partition to the next. A result travels as JSON, and is lost
+//     if no caller waits when the handler returns.
 //   - A follow-up is accepted once, in whichever partition its id is.
-//   - An action is never done twice: when an owner has gone meanwhile, it is executor.ErrUnknown. What only looks never is.
+//   - An action is never done twice: when an owner has gone meanwhile, it is executor.ErrUnknown. A call that only
+//     looks is asked again of the next owner, and never returns ErrUnknown.
 //
 // # What is not
 //
@@ -67,10 +68,10 @@ type Cluster struct {
 	// Self tells this process from others, also from one before it.
 	Self string
 
-	// Rows lets change see the rows of some keys, as all processes know them, and replaces them by what
-	// it returns: all or none, after other calls that have one of these keys, and before the next ones. A call without
-	// an answer may come to be later, but not after the next one has begun to change a row. now is by
-	// one clock for all processes; lives says whether the process with a Self may be running jobs still.
+	// Rows lets change see the rows of some keys, as all processes know them, and replaces them by what it returns: all
+	// or none, after other calls that have one of these keys, and before the next ones. A call that got no answer may
+	// still take effect, but only before the next call changes a row. now is by one clock for all processes; lives says
+	// whether the process with a Self may be running jobs still.
 	Rows func(ctx context.Context, keys []string, change func(now time.Time, lives func(self string) bool, rows []Row) ([]Row, error)) error
 
 	// Start is called once at most, after OnStart. Stop is called once, when x is stopped, also if Start was not called
@@ -121,9 +122,9 @@ func Lapsed(x *executor.Executor) { backdoor.Lapse(x) }
 // Of returns Of of the [Cluster] of an executor; nil: it has none.
 func Of(x *executor.Executor) any { return backdoor.ClusterOf(x) }
 
-// Answer answers a question of the Ask of a [Cluster] with the executor of the partition that is
-// asked. The question may be anybody's: one that panics is an error of who asks. An executor.PendingError says
-// that a wait has ended before the payload, which the next executor of the partition can be asked for.
+// Answer answers a question of the Ask of a [Cluster] with the executor of the partition that is asked. The question
+// need not be trusted: if it makes Answer panic, Answer returns that as an error. An executor.PendingError says that a
+// wait has ended before the payload, which the next executor of the partition can be asked for.
 func Answer(ctx context.Context, part *executor.Executor, question []byte) (answer []byte, err error) {
 	ctx, err = guard.Context(ctx)
 	if err != nil {
@@ -142,8 +143,8 @@ func Answer(ctx context.Context, part *executor.Executor, question []byte) (answ
 	return answer, cmp.Or(err, unsaid)
 }
 
-// Names returns the queues of a partition by all of their names, also those of QueueConfig.RenamedFrom that no other
-// one has, and what SharedLanes of its Conditions says of each queue; "": its order is its own.
+// Names returns the queues of a partition: queues maps each name, present or former (see QueueConfig.RenamedFrom), to
+// the present one, and lanes maps a present name to its SharedLanes; "": its order is its own.
 func Names(part *executor.Executor) (queues, lanes map[string]string) {
 	return backdoor.Part(part).Names()
 }

@@ -43,8 +43,8 @@ type Program struct {
 	// Name is what the usage and errors call the program. Default "strand".
 	Name string
 
-	// Look calls look with the journals of all partitions, once for each call that makes sense. Then no
-	// argument is a directory, and the verbs are status, jobs, job and morgue, which lists. Default nil:
+	// Run calls Look once, if the arguments are right. Look opens the journals of all partitions and calls look with
+	// them. Then no argument is a directory, and the verbs are status, jobs, job and morgue, which lists. Default nil:
 	// the journal in the directory that is the first argument, or the process that has it open.
 	Look func(ctx context.Context, verb string, look func([]*journal.View) error) error
 }

@@ -18,7 +18,7 @@ import (
 type Entry struct {
 	Name   string `wire:"schedule"`
 	Spec   string
-	Next   time.Time // next tick, another process's too, in the time zone of the schedule; it is dropped while Paused
+	Next   time.Time // the next tick, in the schedule's time zone, even if another process will fire it; dropped while Paused
 	Last   time.Time // newest tick that was enqueued here, in this process or before; zero: none
 	Lost   time.Time // newest tick that was missed, dropped or given up in this process, but not by Pause; zero: none
 	Paused bool
@@ -188,11 +188,11 @@ func await(ctx context.Context, name string, idle <-chan struct{}) error {
 	}
 }
 
-// TriggerNow enqueues a job of a schedule, as if it ticked now: paused or not,
-// leader or not. Ticks are not concerned. Under OverlapParallel its id is the name
-// with the time of the call in nanoseconds. It returns ErrOverlap under
-// OverlapSkip, ErrNotFound, [executor.ErrClosed], an [executor.PanicError] of Payload, or an error of Enqueue, as
-// [executor.ErrNotOwned] where a Splitter gives that id to another process.
+// TriggerNow enqueues a job of a schedule, as if it ticked now: paused or not, leader or not. The schedule's own ticks
+// go on as before. Under OverlapParallel its id is like that of a tick, with nine digits behind the second:
+// report@2026-11-21T04:00:00.123456789Z. It returns ErrOverlap under OverlapSkip, ErrNotFound, [executor.ErrClosed], an
+// [executor.PanicError] of Payload, or an error of Enqueue, as [executor.ErrNotOwned] where a Splitter gives that id to
+// another process.
 func (c *Cron) TriggerNow(ctx context.Context, name string) (executor.Receipt, error) {
 	s, _, err := c.find(name)
 	if err != nil {

@@ -92,7 +92,9 @@ type Election struct {
 type Action struct {
 	Verb  Verb
 	Queue string // that it is about; "": the executor as a whole, or no queue in particular
-	Name  string // of the schedule that is triggered, paused or resumed, or of the key; "": the verb has none
+	// Name is the schedule or the key. It is empty for the other verbs, and when a page asks which buttons to show: say
+	// yes then if the verb may be allowed for any name.
+	Name string
 }
 
 // Verb is a kind of action.

@@ -14,11 +14,10 @@
 //   - Payloads are hidden, with the metadata of jobs, unless Config.ShowPayload
 //     returns a text for them, or in lists Config.ShowPreview one for their begin.
 //     Errors of jobs are shown: QueueConfig.DeadLetters.FormatError decides what is in them.
-//   - What changes something is a POST from a page of the same origin
-//     ([http.CrossOriginProtection]). What a browser sends for a page of another origin,
-//     of the same site or not, is refused whatever it is: an image or a frame as well.
-//     Links can be followed, and Config.TrustedOrigins may ask. Over plain HTTP, browsers
-//     do not say what a GET is for, unless the host is localhost: it is answered then.
+//   - What changes something is a POST from a page of the same origin ([http.CrossOriginProtection]). What a browser
+//     sends for a page of another origin, of the same site or not, is refused whatever it is: an image or a frame as
+//     well. Links can be followed, and Config.TrustedOrigins may ask. Over plain HTTP, except to localhost, browsers do
+//     not say where a GET comes from, so every GET is answered.
 //   - Ids, payloads, keys, errors and names of queues may be any bytes: they are
 //     shown as text. There is no inline script or style, and the content security
 //     policy allows none.
@@ -66,7 +65,7 @@
 // # What counts as what
 //
 // Processed, in figures and charts, are payloads that are done or discarded; failed are
-// runs whose error spends a retry, or would have; a run that is cancelled, by its handler
+// runs whose error spends a retry, or would have; a run that is canceled, by its handler
 // or a person, is neither, and what it gives up is in dead; nor is one that is snoozed,
 // throttled or interrupted.
 //

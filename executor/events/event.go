@@ -11,7 +11,7 @@ type Kind string
 // Kinds of events. A run begins with Started and ends with one of Done, Failed, Snoozed,
 // Discarded, Cancelled, Interrupted and, if a person has deleted all of it, Deleted; some
 // of its payloads may end otherwise, with an event of their own. A job that is refused
-// what it needs, by Locks for example, may fail, be snoozed or be cancelled without
+// what it needs, by Locks for example, may fail, be snoozed or be canceled without
 // having been started.
 const (
 	// Accepted: a payload was accepted. It is on disk, or in memory where everything
@@ -47,7 +47,8 @@ const (
 	// Buried: a payload becomes a dead letter; if it was running, after Failed
 	// or Cancelled of its run.
 	Buried Kind = "buried"
-	// Halted: an id stops until RunNow, after Failed.
+	// Halted: an id stops, after Failed. RunNow, RetryNow, a Requeue of one of its dead letters, and ending its failed
+	// payloads let it go on.
 	Halted Kind = "halted"
 	// Deleted: a person has deleted a payload of a job. There is no event for a dead
 	// letter that is deleted.

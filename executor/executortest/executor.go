@@ -15,9 +15,8 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Executor is an executor under test: all that it is for its users, with time, faults,
-// and what has happened. What is about the test itself is for the goroutine of the test,
-// but for Kill, Disk, and what lists what has happened.
+// Executor is an executor under test: all that it is for its users, with time, faults, and what has happened. What is
+// about the test itself is for the goroutine of the test, but for Kill, Disk, and what lists what has happened.
 type Executor struct {
 	// Executor is that of the present life: another one after Crash and Restart.
 	*executor.Executor
@@ -95,11 +94,10 @@ func (m mortal) WithGroup(name string) slog.Handler { return mortal{m.Handler.Wi
 // errKilled is the cause of ErrFailed in a process that was killed.
 var errKilled = errors.New("executortest: the process was killed")
 
-// Kill ends the process, as kill -9 does: what is on the disk at this moment is what
-// the next life finds, and what handlers do afterwards is not recorded. It may be called
-// from any goroutine, from a handler for example, and once in a life. [Executor.Crash]
-// and [Executor.Restart] begin the next one; until then calls return ErrFailed when they
-// want something of the disk, and ErrUnknown if they were on their way to it.
+// Kill ends the process, as kill -9 does: what is on the disk at this moment is what the next life finds, and what
+// handlers do afterwards is not recorded. It may be called from any goroutine, from a handler for example. A second
+// Kill in the same life has no effect. [Executor.Crash] and [Executor.Restart] begin the next one; until then calls
+// return ErrFailed when they want something of the disk, and ErrUnknown if they were on their way to it.
 func (x *Executor) Kill() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -120,10 +118,9 @@ func (x *Executor) present() (life *witness) {
 	return life
 }
 
-// Crash kills the process, unless that was done before, waits until its handlers have
-// returned, and begins a new life on what was on the disk: the setup function runs
-// again, and with it the queues are new ones. A handler that ignores its context, and
-// has not returned after Config.Patience, fails the test.
+// Crash kills the process, unless that was done before, waits until its handlers have returned, and begins a new life
+// on what was on the disk: the setup function runs again, and with it the queues are new ones. A handler that ignores
+// its context, and has not returned after Config.Patience, fails the test.
 func (x *Executor) Crash() {
 	x.t.Helper()
 	x.Kill()
@@ -131,9 +128,9 @@ func (x *Executor) Crash() {
 	x.boot()
 }
 
-// Restart stops the executor in order, and begins a new life on the same disk: the
-// setup function runs again. Handlers that run have Config.Executor.StopTimeout to end,
-// 30 s by default, before their contexts do. After Kill, also by one of these, it is Crash.
+// Restart stops the executor in order, and begins a new life on the same disk: the setup function runs again. Handlers
+// that run have Config.Executor.StopTimeout to end, 30 s by default, before their contexts do; one that then goes
+// on fails the test. If Kill was called before, or a handler calls it meanwhile, Restart does what Crash does.
 func (x *Executor) Restart() {
 	x.t.Helper()
 	if x.Killed() {

@@ -16,10 +16,9 @@ import (
 	"github.com/strandjobs/strand/executor/internal/each"
 )
 
-// RequireEnqueued requires that an id of a queue was enqueued with exactly these
-// payloads, in this order, by calls and follow-ups, merged or not; without payloads, that
-// it was enqueued at all. It returns what was accepted for the id. The queue may be of an
-// earlier life.
+// RequireEnqueued requires that an id of a queue was enqueued with exactly these payloads, in this order, by calls and
+// follow-ups, merged or not; without payloads, that it was enqueued at all. It returns what was accepted for the id.
+// The queue may be of an earlier life.
 func RequireEnqueued[T any](x *Executor, queue *executor.Queue[T], id string, payloads ...T) []Enqueued {
 	x.t.Helper()
 	all := x.Enqueued(queue.Name())
@@ -34,13 +33,12 @@ func RequireEnqueued[T any](x *Executor, queue *executor.Queue[T], id string, pa
 	return nil
 }
 
-// RequireRan requires that the handler of a queue was called for an id with exactly these
-// payloads, in this order, each as often as it was tried: those of one call after those
-// of another.
+// RequireRan requires that the handler of a queue was called for an id with exactly these payloads, in this order, each
+// as often as it was tried: those of one call after those of another.
 func RequireRan[T any](x *Executor, queue *executor.Queue[T], id string, payloads ...T) {
 	x.t.Helper()
 	var got [][]byte
-	mine := runsOf(x, queue.Name(), id)
+	mine := runsOf(x, queue, id)
 	for _, r := range mine {
 		for _, p := range r.Payloads {
 			raw := []byte(nil)
@@ -70,8 +68,7 @@ func encoded[T any](x *Executor, queue *executor.Queue[T], payload T) []byte {
 // ids, for none at all. The queue is an [executor.Queue] or an [executor.Caller].
 func RequireNotEnqueued(x *Executor, queue Named, ids ...string) {
 	x.t.Helper()
-	all := slices.DeleteFunc(x.Enqueued(queue.Name()), func(e Enqueued) bool { return !contains(ids, e.ID) })
-	if len(all) > 0 {
+	if all := slices.DeleteFunc(x.Enqueued(nameOf(x, queue)), func(e Enqueued) bool { return !contains(ids, e.ID) }); len(all) > 0 {
 		x.t.Fatalf("executortest: %s: want nothing enqueued %q, but there was\n%s", queue.Name(), ids, lines(all, Enqueued.String))
 	}
 }
@@ -109,7 +106,7 @@ func RequireOrder(x *Executor, runs ...string) {
 // RequireOutcomes requires that the runs of an id ended exactly so, in this order.
 func RequireOutcomes(x *Executor, queue Named, id string, outcomes ...events.Kind) {
 	x.t.Helper()
-	mine := runsOf(x, queue.Name(), id)
+	mine := runsOf(x, queue, id)
 	if !slices.EqualFunc(mine, outcomes, func(r Ran, kind events.Kind) bool { return r.Outcome == kind }) {
 		x.t.Fatalf("executortest: %s/%s: want outcomes %v, but the runs were\n%s\n%s", queue.Name(), id, outcomes,
 			lines(mine, Ran.String), state(x, queue.Name(), id))
@@ -121,7 +118,7 @@ func RequireOutcomes(x *Executor, queue Named, id string, outcomes ...events.Kin
 func RequireDone(x *Executor, queue Named, ids ...string) {
 	x.t.Helper()
 	for _, id := range ids {
-		mine := runsOf(x, queue.Name(), id)
+		mine := runsOf(x, queue, id)
 		e, err := x.Executor.Inspect().Explain(context.Background(), queue.Name(), id)
 		done := len(mine) > 0 && mine[len(mine)-1].Outcome == events.Done
 		if !done || err != nil || e.State != inspect.JobUnknown {
@@ -135,7 +132,7 @@ func RequireDone(x *Executor, queue Named, ids ...string) {
 // contains text, and that it waits for a retry. A payload that does not decode has no run.
 func RequireFailed(x *Executor, queue Named, id, text string) {
 	x.t.Helper()
-	mine := runsOf(x, queue.Name(), id)
+	mine := runsOf(x, queue, id)
 	if n := len(mine); n > 0 {
 		if r := mine[n-1]; r.Outcome == events.Failed && !r.Final && strings.Contains(r.Error, text) {
 			return
@@ -149,7 +146,7 @@ func RequireFailed(x *Executor, queue Named, id, text string) {
 // this order; the last one, after which there is none, does not count.
 func RequireRetries(x *Executor, queue Named, id string, pauses ...time.Duration) {
 	x.t.Helper()
-	mine := runsOf(x, queue.Name(), id)
+	mine := runsOf(x, queue, id)
 	var got []time.Duration
 	for _, r := range mine {
 		if r.Outcome == events.Failed && !r.Final {
@@ -167,7 +164,7 @@ func RequireRetries(x *Executor, queue Named, id string, pauses ...time.Duration
 func RequireBuried(x *Executor, queue Named, id, text string) {
 	x.t.Helper()
 	var dead []inspect.DeadPayload
-	for query := (inspect.JobQuery{Queue: queue.Name(), Limit: brief.MaxRows}); ; {
+	for query := (inspect.JobQuery{Queue: nameOf(x, queue), Limit: brief.MaxRows}); ; {
 		page, err := x.Inspect().Dead(context.Background(), query)
 		if err != nil {
 			x.t.Fatalf("executortest: %s: %v", queue.Name(), err)
@@ -218,8 +215,17 @@ func RequireEmpty(x *Executor) {
 // Named is a queue of any type, by its name: [executor.Queue] and [executor.Caller] are.
 type Named interface{ Name() string }
 
-func runsOf(x *Executor, queue, id string) []Ran {
-	return slices.DeleteFunc(x.Runs(queue), func(r Ran) bool { return r.ID != id })
+// nameOf fails the test for a queue of which nothing can be known.
+func nameOf(x *Executor, queue Named) string {
+	x.t.Helper()
+	if queue == nil || queue.Name() == "" { // a nil or a zero Queue
+		x.t.Fatalf("executortest: the queue is nil, or no registration has made it")
+	}
+	return queue.Name()
+}
+
+func runsOf(x *Executor, queue Named, id string) []Ran {
+	return slices.DeleteFunc(x.Runs(nameOf(x, queue)), func(r Ran) bool { return r.ID != id })
 }
 
 // state says how it stands with an id now.

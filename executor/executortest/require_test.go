@@ -67,6 +67,13 @@ func TestAssertions(t *testing.T) {
 		holds(func() { executortest.RequireNotEnqueued(x, orders, "no", "nobody") })
 		fails(func() { executortest.RequireNotEnqueued(x, orders, "no", "ok") }, "orders/ok: a")
 		fails(func() { executortest.RequireNotEnqueued(x, mails) }, "mails/twice: e")
+		for _, none := range []executortest.Named{nil, (*executor.Queue[string])(nil), &executor.Queue[string]{}} {
+			fails(func() { executortest.RequireNotEnqueued(x, none) }, "the queue is nil")
+			fails(func() { executortest.RequireOutcomes(x, none, "ok") }, "the queue is nil")
+			fails(func() { executortest.RequireRetries(x, none, "ok") }, "the queue is nil")
+			fails(func() { executortest.RequireBuried(x, none, "dies", "") }, "the queue is nil")
+		}
+		fails(func() { executortest.RequireRan(x, (*executor.Queue[string])(nil), "ok") }, "the queue is nil")
 
 		holds(func() { executortest.RequireRan(x, orders, "ok", "a", "b") })
 		fails(func() { executortest.RequireRan(x, orders, "ok", "a") }, "orders/ok: b, attempt 1: done", "no job")

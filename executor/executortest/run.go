@@ -16,11 +16,10 @@ import (
 	"github.com/strandjobs/strand/journal"
 )
 
-// Setup registers queues, as the program does before [executor.Executor.Start]. It is
-// called for each life of the executor: once at the beginning, and after each crash and
-// restart. Its error fails the test. What it starts has context.Background(), and ends
-// with [AtEnd]: t.Context() of the test around Run is not the bubble's, and the Go runtime
-// ends the test binary when it is cancelled.
+// Setup registers queues, as the program does before [executor.Executor.Start]. It is called for each life of the
+// executor: once at the beginning, and after each crash and restart. Its error fails the test. For goroutines that it
+// starts, use context.Background(), and stop them in [AtEnd]: t.Context() of the test around Run is not the bubble's,
+// and the Go runtime ends the test binary when it is canceled.
 type Setup func(x *executor.Executor) error
 
 // lives are the executors under test, by themselves, with what is to be called when they
@@ -63,9 +62,9 @@ type Config struct {
 	// Work may make, each of them. Default 100,000; below zero is refused.
 	MaxRuns int
 
-	// OpenLog opens the log of each life, as in [executor.OpenLog], such as a journal that
-	// outlives the process of the test. Nil: it is on a disk in memory. Kill, Crash and the
-	// faults of the disk are about that one only.
+	// OpenLog opens the log of each life, as in [executor.OpenLog], such as a journal that outlives the process of the
+	// test. Nil: it is on a disk in memory. With OpenLog, Kill, Crash and the faults of Disk do nothing to that log:
+	// use them without it.
 	OpenLog func(journal.Config) (*journal.Log, error)
 	Ahead   *atomic.Int64 // nanoseconds that the clock of due times is ahead of the bubble's; nil: 0
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/strandjobs/strand/executor/internal/each"
 )
 
-// UntilIdle runs what is due now, and what this enqueues to be due now, until nothing is
-// left to run. What is due later stays, and so does what waits for a lock, a limit, a
-// pause or a person. No time passes, unless handlers take it.
+// UntilIdle runs what is due now, and what this enqueues to be due now, until nothing is left to run. What is due later
+// stays, and so does what waits for a lock, a limit, a pause or a person. No time passes, unless handlers take it.
 func (x *Executor) UntilIdle() {
 	x.t.Helper()
 	defer x.release("UntilIdle")()
@@ -36,9 +35,8 @@ func (x *Executor) Advance(d time.Duration) {
 	x.checkRuns()
 }
 
-// UntilEmpty runs all jobs, with the time that their retries and due times take, until
-// there is none: each payload has ended, or is in the morgue. Jobs that wait for
-// something that does not come within Config.Patience fail the test.
+// UntilEmpty runs all jobs, with the time that their retries and due times take, until there is none: each payload has
+// ended, or is in the morgue. Jobs that wait for something that does not come within Config.Patience fail the test.
 func (x *Executor) UntilEmpty() {
 	x.t.Helper()
 	defer x.release("UntilEmpty")()
@@ -237,29 +235,26 @@ type Result struct {
 	Progress  []events.Event // what it has said of its progress: at most one event a second
 }
 
-// Work enqueues a payload and runs it once, with all that a handler can rely on: job,
-// context, metadata, middleware, limits, FollowUp, Progress. What it enqueues waits. What
-// is due before runs before, as with UntilIdle. A payload that does not come to its
-// turn, because its queue is paused for example, fails the test. Of a [executor.Caller]
-// give its Queue.
+// Work enqueues a payload and runs it once, with all that a handler can rely on: job, context, metadata, middleware,
+// limits, FollowUp, Progress. What it enqueues waits. What is due before runs before, as with UntilIdle. A payload
+// that is not run, because its queue is paused or its IdempotencyKey came before, for example, fails the test. Of a
+// [executor.Caller] give its Queue.
 func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, options ...executor.Option) Result {
 	x.t.Helper()
 	x.UntilIdle()
 	first := len(x.History())
 	before := len(x.Enqueued())
 	receipt, err := queue.Enqueue(x.t.Context(), id, payload, options...)
-	if err != nil {
-		x.t.Fatalf("executortest: Work: %s/%s: %v", queue.Name(), id, err)
+	if err != nil || receipt.Duplicate { // whose payload may have run before
+		x.t.Fatalf("executortest: Work: %s/%s was not enqueued (a duplicate: %v): %v", queue.Name(), id, receipt.Duplicate, err)
 	}
 	position := cmp.Or(receipt.MergedInto, receipt.Position)
 	x.record.holdAfter(position)
 	x.UntilIdle()
 	x.record.holdAfter(0)
 	result := Result{Receipt: receipt, FollowUps: x.Enqueued()[before+1:]}
-	for _, r := range x.Runs(queue.Name()) {
-		if r.has(position) {
-			result.Ran = r
-		}
+	for _, r := range slices.DeleteFunc(x.Runs(queue.Name()), func(r Ran) bool { return !r.has(position) }) {
+		result.Ran = r
 	}
 	if result.Outcome == "" {
 		x.t.Fatalf("executortest: Work: %s/%s was not run: %s", queue.Name(), id, explain(x.Executor, queue.Name(), id))

@@ -195,3 +195,15 @@ func TestWork(t *testing.T) {
 		require.Contains(t, told[0], "paused")
 	})
 }
+
+// A payload that came before is not run a second time, and that is no success.
+func TestWorkOfADuplicate(t *testing.T) {
+	var orders *executor.Queue[string]
+	setup := queue(&orders, done, executor.QueueConfig[string]{})
+	failing(t, executortest.Config{}, setup, func(t *testing.T, f *fake, x *executortest.Executor) {
+		require.Equal(t, events.Done, executortest.Work(x, orders, "1", "a", executor.IdempotencyKey("k")).Outcome)
+		told := f.of(func() { executortest.Work(x, orders, "1", "a", executor.IdempotencyKey("k")) })
+		require.Len(t, told, 1)
+		require.Contains(t, told[0], "orders/1 was not enqueued (a duplicate: true)")
+	})
+}

@@ -85,7 +85,7 @@ func (e Explanation) String() string {
 		b.WriteString("; " + s.String())
 	}
 	for _, s := range brief.First(e.Slots) {
-		fmt.Fprintf(&b, "; slot %q is %s's (%v left)", s.Slot, brief.Text(s.By), max(time.Until(s.Until), 0).Round(time.Millisecond))
+		fmt.Fprintf(&b, "; slot %q is %s's%s", s.Slot, brief.Text(s.By), left(s.Until))
 	}
 	if e.Limit != nil {
 		b.WriteString("; " + e.Limit.String())
@@ -131,7 +131,8 @@ const (
 	// JobSuspected: the job ran at the last two crashes of the process, and waits for its turn to
 	// run without the others that did, or for room on a full disk to be given up; see Config.Crash.
 	JobSuspected JobState = "suspected"
-	// JobHalted: the id has stopped, until a person calls RunNow.
+	// JobHalted: the id has stopped, until a person calls RunNow or RetryNow, puts a dead letter of it back, or ends
+	// its failed payloads.
 	JobHalted JobState = "halted"
 	// JobPaused: a person has paused the id, a prefix of it, its queue or the executor, until Resume.
 	JobPaused JobState = "paused"
@@ -150,7 +151,7 @@ const (
 //	[JobParked]      waits for a key, lease, slot, limit or  JobBlocked, JobWaiting,
 //	                 turn, or a person has paused its id,    JobLimited, JobSuspected,
 //	                 or a prefix of it                       JobPaused
-//	[JobHalted]      waits for RunNow                        JobHalted
+//	[JobHalted]      has stopped until a person acts         JobHalted
 //	[JobRunning]     is handed to a worker                   JobRunning
 //
 // Where several fit, the first of these counts: JobRunning, JobHalted, JobParked, and

@@ -82,11 +82,7 @@ type LockHeld struct {
 // It shows the first ten of each, and says how many more there are.
 func (s KeyLockStatus) String() string {
 	locks := brief.Some(s.Locks, s.MoreLocks, func(h LockHeld) string {
-		by := brief.Text(h.By)
-		if !h.Until.IsZero() {
-			by += fmt.Sprintf(" (%v left)", max(time.Until(h.Until), 0).Round(time.Millisecond))
-		}
-		return by
+		return brief.Text(h.By) + left(h.Until)
 	})
 	line := strconv.Quote(brief.Clip(s.Key)) + " unlocked"
 	if locks != "" {
@@ -99,6 +95,14 @@ func (s KeyLockStatus) String() string {
 		line += "; waiting: " + waiting
 	}
 	return line
+}
+
+// left says how long something is held; "": until it is given back.
+func left(until time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" (%v left)", max(time.Until(until), 0).Round(time.Millisecond))
 }
 
 // LimitSetting is what a limit allows: an [executor.LimitConfig].
@@ -143,7 +147,7 @@ type LimitKey struct {
 	Config     LimitSetting `wire:"setting"` // that holds for it, with its defaults
 	Running    int          // jobs
 	Waiting    int          // jobs
-	Kept       int          // places that later jobs leave to some that wait for other keys, too
+	Kept       int          // places kept free for jobs that also wait for other keys
 	// Until is when the next job may start: the end of a pause, or as the rate
 	// says. Zero: now, or when one that runs has ended.
 	Until time.Time

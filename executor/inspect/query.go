@@ -148,7 +148,7 @@ func SelectExecutor() Selection { return Selection{Whole: true} }
 
 // Requeued says what became of the dead letters that a call was to put back.
 type Requeued struct {
-	// Back is how many payloads are back in their place; of other actions, how many were affected.
+	// Back is how many payloads are back in their place; of [Inspector.Act] with another action, how many it affected.
 	Back int `wire:"affected"`
 
 	// Superseded is how many are not, because a newer payload of their id has come, in

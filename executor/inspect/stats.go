@@ -60,9 +60,8 @@ type JournalStats struct {
 type QueueStats struct {
 	Name string `wire:"queue,omit"`
 
-	// Registered is false for a queue that the journal has payloads or dead letters of,
-	// and that the program has not registered. They are kept and hold up no others.
-	// Only Name, Unclaimed, Dead and Age are set then.
+	// Registered is false for a queue that the journal has payloads or dead letters of, and that the program has not
+	// registered. They are kept and hold up no others. Only Name, Unclaimed, Dead, Age and Paused are set then.
 	Registered bool
 	Unclaimed  int // payloads that wait, of an unregistered queue
 	Dead       int `wire:"morgue_length"` // dead letters, with those that are not on disk yet
@@ -72,10 +71,12 @@ type QueueStats struct {
 	Payloads int // that wait or run
 	Retrying int `wire:"retries"` // jobs that have used up a retry, halted ones among them
 	Fresh    int // jobs that have used up no retry
-	Halted   int // jobs that wait for RunNow
+	Halted   int // jobs that have stopped, until a person acts; see [JobHalted]
 	Running  int // jobs that workers have in hand, or come to next
 	Busy     int // workers that work for the queue
-	Parked   int // blocked jobs: they wait for a lock, a slot or a limit; a pause does not count
+	// Parked counts jobs that wait for a key, a lease, a slot, a limit or their turn in shared lanes, or are suspects of a
+	// crash; a pause does not count.
+	Parked int
 
 	Paused bool // the queue, or the executor
 	// PausedIDs counts ids that are paused one by one, with a job or without, PausedPrefixes
@@ -103,20 +104,17 @@ type QueueStats struct {
 
 	Backlog Backlog // against QueueConfig.MaxBacklog
 
-	// Age is how long the oldest payload that has not ended has waited: since its call,
-	// or since it was put back from the dead letters; 0 when there is none. It counts
-	// payloads that wait for their due time, run, are retried, halted, blocked or
-	// paused, and those of an unregistered queue. So it grows when anything is stuck,
-	// which Lag does not. A state counts from the first one of its id that is not done and
-	// not dead; after a restart, from the one that is left. It is exact to a second.
+	// Age is how long the oldest payload that has not ended has waited: since its call, or since it was put back from
+	// the dead letters; 0 when there is none. It counts payloads that wait for their due time, run, are retried,
+	// halted, blocked or paused, and those of an unregistered queue. So it grows when anything is stuck, which Lag does
+	// not. Under [executor.MergeSupersede] the age counts from the oldest state since the id was last done or dead;
+	// after a restart, from the one that is still there. It is exact to a second.
 	Age time.Duration `wire:"age"`
 
-	// Lag is how late the queue is: how long its oldest due job has been due; 0 when no
-	// job is due. Jobs of a paused queue count. Blocked jobs, which wait for a lock, a
-	// slot or a limit, and ids that are paused, or begin as a paused prefix, do not. Where
-	// Config.Advanced.TimerSlack is set, a lag of up to that is normal. Lag grows when
-	// the workers can't keep up; when jobs are blocked, halted or fail, Age grows
-	// alone.
+	// Lag is how late the queue is: how long its oldest due job has been due; 0 when no job is due. Jobs of a paused
+	// queue count. Parked jobs, and ids that are paused, or begin as a paused prefix, do not. Where
+	// Config.Advanced.TimerSlack is set, a lag of up to that is normal. Lag grows when the workers can't keep up; when
+	// jobs are parked, halted or fail, Age grows alone.
 	Lag time.Duration `wire:"lag"`
 
 	Shards []ShardStats `wire:",omit"` // of a registered queue
@@ -136,8 +134,8 @@ func (t QueueStats) Plus(q QueueStats) QueueStats {
 	return t
 }
 
-// ShardStats are the figures of one shard of a queue; see [QueueStats], which has their
-// sums and the longest Lag.
+// ShardStats are the figures of one shard of a queue; see [QueueStats], which has their sums and the longest Lag, and
+// says what each is.
 type ShardStats struct {
 	Shard int // 0, 1, 2, …
 
@@ -159,7 +157,7 @@ type Backlog struct {
 	Refused         uint64 // calls that got [executor.ErrFull] because of this limit, since Open
 	Waiting         int    // calls that wait for room, under Config.WaitForRoom
 
-	// Stalled is how long calls have been refused, or have waited, while no payload
-	// ended. 0: one has ended since, or the last call was accepted. See [executor.ErrStalled].
+	// Stalled is how long ago a call was first refused, or began to wait, since a payload last ended or a call last got
+	// in. 0: no call was. See [executor.ErrStalled].
 	Stalled time.Duration
 }

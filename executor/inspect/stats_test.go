@@ -3,6 +3,8 @@ package inspect_test
 import (
 	"reflect"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,4 +39,16 @@ func TestTotalHasAllFigures(t *testing.T) {
 			require.EqualValues(t, 2*(i+1), f.Uint(), name)
 		}
 	}
+}
+
+// What does not end by itself has no time left, not zero seconds of it.
+func TestWhatIsHeldUntilItIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for until, left := range map[time.Time]string{{}: "", time.Now().Add(time.Minute): " (1m0s left)", time.Now().Add(-time.Minute): " (0s left)"} {
+			e := inspect.Explanation{Queue: "q", ID: "1", State: inspect.JobWaiting, Slots: []inspect.SlotHeld{{Slot: "s/1", By: "q/2", Until: until}}}
+			require.Equal(t, `q/1 is waiting; slot "s/1" is q/2's`+left, e.String())
+			key := inspect.KeyLockStatus{Key: "k", Locks: []inspect.LockHeld{{By: "q/2", Until: until}}}
+			require.Equal(t, `"k" locked by q/2`+left, key.String())
+		}
+	})
 }

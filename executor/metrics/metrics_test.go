@@ -440,3 +440,26 @@ func lookup(x *executor.Executor, name string) *executor.Queue[[]byte] {
 	q, _ := x.Lookup(name)
 	return q
 }
+
+// A follow-up inherits the metadata of its job, whether there is a span to tell of or not.
+func TestAFollowUpWithoutASpan(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, "", executor.Config{})
+		var got map[string]string
+		last, err := executor.Handle(r.x, "last", func(_ context.Context, job executor.Job[int]) error {
+			got = job.Metadata
+			return nil
+		}, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		first, err := executor.Handle(r.x, "first", func(_ context.Context, job executor.Job[int]) error {
+			return last.FollowUp(job, "id", 1, r.m.Trace(context.Background(), nil))
+		}, executor.QueueConfig[int]{})
+		require.NoError(t, err)
+		_, err = first.Enqueue(t.Context(), "id", 1, executor.Metadata(map[string]string{"tenant": "7"}))
+		require.NoError(t, err)
+		r.start()
+		synctest.Wait()
+		r.stop()
+		require.Equal(t, "7", got["tenant"])
+	})
+}

@@ -173,14 +173,17 @@ const (
 	maxBytes = 1 << 10
 )
 
-// Trace is [executor.Metadata] with the pairs, and the span context of ctx. It is for
-// [executor.Queue.FollowUp] and wherever the middleware is not; pairs may be nil, and
-// is not changed.
+// Trace is [executor.Metadata] with the pairs, and the span context of ctx. It is for [executor.Queue.FollowUp] and
+// wherever the middleware is not; pairs may be nil, and is not changed. With nil a FollowUp inherits the pairs of its
+// job, as without options.
 func (m *Metrics) Trace(ctx context.Context, pairs map[string]string) executor.Option {
 	all := make(map[string]string, len(pairs)+1)
 	maps.Copy(all, pairs)
 	if ctx != nil {
 		m.safely(func() { m.inject(ctx, all) })
+	}
+	if pairs == nil && len(all) == 0 {
+		return executor.Option{} // with Metadata a FollowUp would inherit none
 	}
 	return executor.Metadata(all)
 }

@@ -34,9 +34,9 @@ import (
 // Of cfg, Schema, Partitions and Executor.Logger count, which is told now and then how far it is. It takes about 100
 // bytes of memory for each live entry of a partition, and 100 MiB besides.
 //
-// It returns executor.ErrConfig, ErrNoSchema, journal.ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for a node that was at work
-// meanwhile, ErrNotEmpty, an error that says what differs, journal.ErrExists, journal.ErrCorrupt, the cause of ctx, or what the server or
-// the system says; then there is no dir.
+// It returns executor.ErrConfig, ErrNoSchema, journal.ErrTooNew, ErrPartitions, ErrUnsafe, ErrInUse, also for a node
+// that was at work meanwhile, ErrNotEmpty, an error that says what differs, journal.ErrExists, journal.ErrCorrupt, the
+// cause of ctx, or what the server or the system says. After all of these it has made no dir.
 func Export(ctx context.Context, url string, cfg Config, dir string) (Moved, error) {
 	dir = filepath.Clean(dir)
 	return withMover(ctx, url, cfg, "export", false, func(m *mover) error {

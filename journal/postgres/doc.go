@@ -44,9 +44,9 @@
 //   - A process that was paused, or whose machine was, for longer than its lease may still be
 //     inside of a handler when the next owner runs the same job. What the handler does elsewhere
 //     has to be fenced there: [Token] is the number for it, and says how.
-//   - So may be a handler that goes on after its context has ended, when its lease is lost, or
-//     when Stop has no time left: then the lease is not given back, but ends by itself. While a
-//     node lives and has the lease, the partition is nobody else's before such a handler has returned.
+//   - A handler that goes on after its context has ended may overlap with the next owner's run, too: when its lease is
+//     lost, or when Stop has no time left: then the lease is not given back, but ends by itself. While a node lives and
+//     has the lease, the partition is nobody else's before such a handler has returned.
 //   - Locks, unique keys, slots, idempotency keys and MaxBacklog are of one partition, and
 //     Config.Partition keeps the ids of a tenant, say, in one. So are KeyLocks, Events and schedules:
 //     Config.Setup and [Node.Partitions] have its executor. Workers, and limits of the executor of Open,
@@ -73,7 +73,7 @@
 //     caller has gone. It ends with those that wait behind it then: a call that is made meanwhile
 //     may be seen before it, if the owner looks in that very moment.
 //   - The shares of nodes differ by one partition at most. A node that joins is given its own by
-//     those that have them, and no handler is cancelled for it: a partition moves as soon as none
+//     those that have them, and no handler is canceled for it: a partition moves as soon as none
 //     of its handlers runs. If some do for Config.Executor.StopTimeout, 30 s by default, it begins
 //     no job any longer, and moves when the last of them has returned: its other ids wait till
 //     then, while calls for it are answered. Give handlers a Timeout. Only Stop, when its time is

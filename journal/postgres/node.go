@@ -34,16 +34,16 @@ type Config struct {
 	// and not pg_ in front. Programs with different schemas have nothing to do with one another. Default "strand".
 	Schema string
 
-	// Partitions is how many logs the schema has, each with one owner at a time, 1 to 4096: [Migrate]
-	// makes so many, 16 by default; Open returns ErrPartitions for another number than there is. Which of
-	// them an id belongs to depends on it: see the package comment for how to change it. Default 0: all.
+	// Partitions is how many logs the schema has, each with one owner at a time, 1 to 4096: [Migrate] makes so many, 16
+	// by default; Open returns ErrPartitions for another number than there is. Which of them an id belongs to depends
+	// on it: see the package comment for how to change it. Default 0: as many as the schema has.
 	Partitions int
 
 	// Name is for people, in Stats and logs. Default: the name of the machine.
 	Name string
 
 	// Lease is how long a partition stays with a node that is not heard of; it is renewed
-	// each third of it. Handlers are cancelled when three quarters of it have gone by
+	// each third of it. Handlers are canceled when three quarters of it have gone by
 	// without a renewal. All nodes should have the same. From 300 ms to an hour; default 3 s.
 	Lease time.Duration
 
@@ -66,13 +66,13 @@ type Config struct {
 	// there are few. At least 2; default 10.
 	Connections int
 
-	// Executor is the configuration of each partition's executor. Its Workers are those of the node, which
-	// the partitions share. Its Advanced.MemoryBudget is that of the node, 256 MiB by default: each partition
-	// has an equal part, but 64 KiB at least, whoever owns it. ControlSocket and Splitter must be zero. A call that is kept waiting by
-	// WaitForRoom waits on the owner's node only; elsewhere the inbox takes it. OnStart is called once, and
-	// OnFatal for Fatal; also for each partition that fails, which the node tries again by itself, but not for one
-	// whose lease is lost. With DurabilityAsync a call that gets through to the owner on this
-	// node may return nil before the commit: its Receipt says so.
+	// Executor is the configuration of each partition's executor. Its Workers are those of the node, which the
+	// partitions share. Its Advanced.MemoryBudget is that of the node, 256 MiB by default: each partition has an equal
+	// part, but 64 KiB at least, whoever owns it. ControlSocket and Splitter must be zero. A call that is kept waiting
+	// by WaitForRoom waits on the owner's node only; elsewhere the inbox takes it. OnStart is called once. OnFatal is
+	// called when a handler returns Fatal, and each time a partition fails, which the node then tries again. A lost
+	// lease does not call it. With DurabilityAsync a call that gets through to the owner on this node may return nil
+	// before the commit: its Receipt says so.
 	Executor executor.Config
 
 	// Setup is called for each partition that the node begins to own, with its executor x, once that
@@ -301,7 +301,7 @@ func (cfg Config) grace() time.Duration {
 const stopSlack = time.Second
 
 // stop ends the node in order: it is no candidate any longer, and each of its partitions is
-// given away as soon as its handlers have returned. When ctx ends they are cancelled; a partition
+// given away as soon as its handlers have returned. When ctx ends they are canceled; a partition
 // that has some half a second later is left to its lease, and is another node's when that has ended.
 // What is enqueued meanwhile goes to those that have handlers still, or into the inbox. With the last partition that ends, too: then it is
 // executor.ErrClosed, and the connections are closed. It returns what the partitions' executors say.

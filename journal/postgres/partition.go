@@ -104,7 +104,7 @@ func (p *partition) lose(cause error) {
 	p.cancel(cause)
 }
 
-// stepDown is giveAway with handlers that are cancelled when ctx, of the first call that ends, does.
+// stepDown is giveAway with handlers that are canceled when ctx, of the first call that ends, does.
 func (p *partition) stepDown(ctx context.Context) {
 	p.giveAway()
 	forget := context.AfterFunc(ctx, func() { p.hurry(context.Cause(ctx)) })

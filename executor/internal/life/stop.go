@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// stuckAfter is how long handlers have to return once their context is cancelled.
+	// stuckAfter is how long handlers have to return once their context is canceled.
 	stuckAfter = 50 * time.Millisecond
 	// closeAfter is how long Stop then waits for the disk.
 	closeAfter = time.Second

@@ -124,7 +124,7 @@ func (s *Source) Halted(it *shard.Item) *events.Event {
 }
 
 // removed reports whether a payload ends because a person wants it so, and says so if it
-// is cancelled. That it is deleted its shard tells.
+// is canceled. That it is deleted its shard tells.
 func (s *Source) removed(it *shard.Item, p shard.Payload, e events.Event) bool {
 	if v := it.Outcome.Verdict; v == shard.VerdictDone || v == shard.VerdictDiscarded || v == shard.VerdictUnstarted {
 		return false // it is over, or was not in hand
