@@ -320,6 +320,7 @@ func TestFullErrorsTravel(t *testing.T) {
 
 // A disk of the server that is full is one for who enqueues, too: a handler that passes that on spends no retry.
 func TestTheInboxIsOnAFullDisk(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 2*time.Second)
 	n := c.node(c.url)

@@ -105,6 +105,7 @@ func TestMoveThroughManyPartitions(t *testing.T) {
 
 // The journals of several partitions become those of any other number, as Repartition makes them.
 func TestImportJoins(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	url, dir := pgtest.Shared(t).URL(), t.TempDir()
 	from := filepath.Join(dir, "from")
@@ -174,6 +175,7 @@ func requireDivided(t *testing.T, before, after string, divide executor.Splitter
 // More partitions take over from fewer whose nodes have run: positions, what a source has given,
 // what was called with a key and what is paused are as they were, wherever the ids go.
 func TestMorePartitions(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	const few, many, ids = 2, 6, 40
 	c := newCluster(t, pgtest.Shared(t).URL(), few, defaultLease)

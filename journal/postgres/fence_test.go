@@ -166,6 +166,7 @@ func TestOwnersOneAfterTheOther(t *testing.T) {
 
 // What stands beside the log and is not what was written is damage, with its place.
 func TestDamage(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	r := newRig(t, pgtest.Shared(t).URL(), 16)
 	for name, test := range map[string]struct {

@@ -324,6 +324,7 @@ func TestLimitOfANode(t *testing.T) {
 
 // What a handler ends, it ends for its node, and Run says so.
 func TestFatalEndsTheNode(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 2, 30*time.Second)
 	broken := errors.New("no licence")

@@ -17,6 +17,7 @@ import (
 
 // A server that would not keep what it acknowledges is refused, with what to do.
 func TestGuards(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	server := pgtest.Start(t)
 	role := strings.Replace(server.URL(), "postgres@", "app@", 1)

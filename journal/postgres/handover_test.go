@@ -46,6 +46,7 @@ func (c *nodes) stubborn(first bool, leave <-chan struct{}, inside *atomic.Int32
 // A partition that another node is to have stays where its handlers are until the last of them
 // has returned, whatever their contexts say.
 func TestAPartitionWaitsForItsHandlers(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	const lease = time.Second
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, lease)
@@ -143,6 +144,7 @@ func TestAStopThatIsOverWaitsAMoment(t *testing.T) {
 
 // Handlers that begin as soon as a node has a partition can do there what others can later.
 func TestHandlersOfAPartitionThatIsBeingOpened(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	const jobs = 200
 	c := newCluster(t, pgtest.Shared(t).URL(), 4, time.Minute)

@@ -110,6 +110,7 @@ func TestACommitThatIsLateTakesInItsOwnRow(t *testing.T) {
 // Under WaitForRoom, too, rows that find no room hold up no handler and nobody who looks or acts. Callers on the owner's
 // node wait for them.
 func TestRowsThatWaitForRoomHoldUpNobody(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 10*time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -160,6 +161,7 @@ func TestRowsThatWaitForRoomHoldUpNobody(t *testing.T) {
 // A row that waits for room which all queues share gets it, also where callers of another queue on the owner's node take
 // whatever becomes free.
 func TestRowsGetRoomBesideCallersOfOtherQueues(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 10*time.Second)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -144,6 +144,7 @@ func TestAnUnknownOutcomeIsResolvedByItsKey(t *testing.T) {
 // A call whose outcome is unknown is there before its caller's next one, through another node, or it
 // never is: the server's processes that serve its node stand still meanwhile, and then go on.
 func TestAnUnknownCallComesInTimeOrNever(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	for name, end := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"a deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -45,6 +45,7 @@ func (m *mirror) has(versions ...int) func() bool {
 // The newest state of a row counts, whichever nodes it goes to, and whoever owns it: an older one that arrives
 // late is superseded, also at the next owner, a dead one is gone once a newer one is accepted, and to put back skips it.
 func TestTheNewestStateOfARowOnAnyNode(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	var m mirror

@@ -254,6 +254,7 @@ func TestALateRenewalKeepsNoPartition(t *testing.T) {
 // The hint that the last partition is free is sent, although its node ends then: nobody has to
 // find it out by looking, which is once in twenty seconds here.
 func TestAStopTellsOfTheLastPartition(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Minute)
 	owner := c.start(c.url)

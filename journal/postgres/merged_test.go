@@ -20,6 +20,7 @@ import (
 // Merged and batched payloads are in order over a takeover in the middle of a run: what was
 // not settled comes again, with what has come since, from old to new.
 func TestMergedRunsAreInOrderOverATakeover(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	s := pgtest.Shared(t)
 	c := newCluster(t, s.URL(), 1, 600*time.Millisecond)

@@ -17,6 +17,7 @@ import (
 // A partition whose row of lease is gone can have no owner: Err, Check and the log say so, Stats
 // has it with what waits, and Migrate writes the row again.
 func TestAPartitionWithoutALease(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 2, 600*time.Millisecond)
 	var log lockedText

@@ -21,6 +21,7 @@ import (
 // Nodes go on when the server dies and its synchronous standby takes its place, again and again:
 // what was acknowledged runs, in order, whichever node it was enqueued at.
 func TestNodesOutliveTheirServer(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	primary := pgtest.Start(t)
 	proxy := NewProxy(t, primary.Addr())

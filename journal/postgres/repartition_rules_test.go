@@ -329,6 +329,7 @@ func TestRepartitionGoesOn(t *testing.T) {
 
 // A call in the inbox with ids that come apart is one for each partition, in the place that it had; conditions go with it.
 func TestRepartitionOfTheInbox(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, time.Second)
 	n := c.node(c.url)

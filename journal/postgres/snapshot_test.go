@@ -233,6 +233,7 @@ func TestTheFloorIsAboveWhatWaitsForRoom(t *testing.T) {
 // A transaction that is open for too long is in Err, in the log and in Stats, each with who has it and what
 // ends it, until it has ended.
 func TestASnapshotThatIsHeldIsTold(t *testing.T) {
+	third(t, 2)
 	t.Parallel()
 	server := pgtest.Start(t, "max_prepared_transactions=2")
 	c := newCluster(t, server.URL(), 1, time.Hour)

@@ -86,6 +86,7 @@ func TestTokenOfEachKindOfHandler(t *testing.T) {
 // The token grows with each owner, whatever becomes of the one before, and over a journal's move
 // into partitions: a write with a smaller one is one of an owner from before.
 func TestTokenGrowsWithEachOwner(t *testing.T) {
+	third(t, 1)
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 2*time.Second) // which a busy machine keeps
 	dir := filepath.Join(t.TempDir(), "journal")
 	const openings = 7

@@ -297,6 +297,7 @@ func TestLateAttemptChangesNothing(t *testing.T) {
 // A slow link is no silent one: an attempt goes on as long as bytes come and go, although it takes
 // a multiple of what a silent server is given.
 func TestASlowLinkIsNotSilent(t *testing.T) {
+	third(t, 0)
 	t.Parallel()
 	server := pgtest.Shared(t)
 	r := newRig(t, server.URL(), 1)

@@ -128,6 +128,7 @@ func TestMigrateFrom2(t *testing.T) {
 // While a transaction has the inbox, as one with EnqueueTx does, Migrate keeps no lease from being renewed: it waits
 // with nothing in its hands, and brings the schema up to date when that has ended.
 func TestMigrateWaitsWithoutTheLeases(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 2, time.Second)
 	n := c.start(c.url)

@@ -234,6 +234,7 @@ func TestAWaitIsAskedForAgain(t *testing.T) {
 // An owner is at a question for no longer than its caller waits: what people look at again and again, and give up, does
 // not add up there.
 func TestAnOwnerLeavesThoseWhoseTimeIsOver(t *testing.T) {
+	third(t, 1)
 	t.Parallel()
 	c := newCluster(t, pgtest.Shared(t).URL(), 1, 30*time.Second)
 	owner, other := c.node(c.url), c.node(c.url)
