@@ -151,6 +151,7 @@ func TestAnHeirThatAPersonEnds(t *testing.T) {
 		n, err := x.Inspect().Delete(t.Context(), inspect.SelectIDs("q", "a"))
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
+		synctest.Wait() // the journal has seen what that has freed
 		disk.Limit(0)
 		_, err = q.Enqueue(t.Context(), "a", "innocent", In(time.Hour))
 		require.NoError(t, err)
