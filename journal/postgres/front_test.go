@@ -165,7 +165,9 @@ func TestListsOnAnyNode(t *testing.T) {
 		require.Eventually(t, func() bool {
 			s, err := n.front.Stats(ctx)
 			require.NoError(t, err)
-			return s.Total().Dead == ids/2 && s.Total().Snoozed == ids/2
+			p, err := in.Dead(ctx, inspect.JobQuery{Queue: "q", Limit: ids}) // those on disk
+			require.NoError(t, err)
+			return len(p.Dead) == ids/2 && s.Total().Dead == ids/2 && s.Total().Snoozed == ids/2
 		}, time.Minute, 10*time.Millisecond)
 		for _, order := range []inspect.Order{inspect.OrderNone, inspect.OrderID, inspect.OrderDue, inspect.OrderAttempt, inspect.OrderPayloads} {
 			for _, descending := range []bool{false, true} {
