@@ -197,8 +197,8 @@ func knows(program, flag string) bool {
 func (g *workspace) command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	// Each module by itself, and compiled as .ci/run compiles nested ones. A gate makes all that a push makes.
-	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "STRAND_PUSH=1")
+	// Each module by itself, and compiled as .ci/run compiles nested ones. A gate makes all that a push makes, on any day.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "STRAND_PUSH=1", "STRAND_THIRD=")
 	cmd.WaitDelay = time.Second // children of a test that was killed may hold its output
 	return cmd
 }

@@ -253,8 +253,8 @@ func Work[T any](x *Executor, queue *executor.Queue[T], id string, payload T, op
 	x.UntilIdle()
 	x.record.holdAfter(0)
 	result := Result{Receipt: receipt, FollowUps: x.Enqueued()[before+1:]}
-	for _, r := range slices.DeleteFunc(x.Runs(queue.Name()), func(r Ran) bool { return !r.has(position) }) {
-		result.Ran = r
+	if runs := slices.DeleteFunc(x.Runs(queue.Name()), func(r Ran) bool { return !r.has(position) }); len(runs) > 0 {
+		result.Ran = runs[len(runs)-1]
 	}
 	if result.Outcome == "" {
 		x.t.Fatalf("executortest: Work: %s/%s was not run: %s", queue.Name(), id, explain(x.Executor, queue.Name(), id))
